@@ -1,0 +1,47 @@
+"""What measured code calls. The real probe and the no-op probe stand behind these two protocols."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+
+class StepScope(Protocol):
+    """One step while it runs."""
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """A phase: preprocess, forward or sample. Phases do not nest."""
+        ...
+
+    def note(self, **figures: int | float | bool | None) -> None:
+        """Figures of the step's row, by column name of the table `steps`."""
+        ...
+
+
+class ProbeLike(Protocol):
+    """The probe that a runner holds. Every call is free of synchronisation and balanced when an exception passes."""
+
+    def step(self, number: int) -> AbstractContextManager[StepScope]:
+        """Open a step. On an exception its row is written with complete = False and the exception goes on."""
+        ...
+
+    def range(self, name: str) -> AbstractContextManager[None]:
+        """A sub-range of whatever is open, also between steps (`schedule`, `update_from_output`)."""
+        ...
+
+    @property
+    def scope(self) -> StepScope:
+        """The open step, for code that only has the probe; a no-op scope outside steps."""
+        ...
+
+
+class DeviceMarks(Protocol):
+    """Timing events at phase borders; a device offers this. `mark` may return None where there is no device time."""
+
+    def mark(self) -> int | None:
+        """Record a timing event on the compute stream."""
+        ...
+
+    def resolve_mark(self, mark: int) -> tuple[int, int] | None:
+        """(time_ns, err_ns), or None while unknown."""
+        ...

@@ -1,0 +1,55 @@
+"""The switches of the laboratory runner. Defaults are written here and nowhere else.
+
+Values that later design steps add are absent on purpose: an unknown value is refused with the list of known ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+CommitOrder = Literal["first", "last", "skip"]
+CopyStream = Literal["compute", "dedicated"]
+DeviceBuffers = Literal["single_guarded", "single_unguarded"]
+Staging = Literal["pinned_ring", "pinned_single", "pageable", "fresh_pinned"]
+TokenGather = Literal["index_select", "cat"]
+SlotMappingBackend = Literal["triton", "torch", "host"]
+LogitsMode = Literal["last_position", "all_positions"]
+GraphModeSwitch = Literal["none", "piecewise", "full", "full_decode_only", "full_and_piecewise"]
+CheckMode = Literal["off", "sample", "every"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerConfig:
+    """Sizes and switches of one runner.
+
+    max_num_seqs            rows of the input batch
+    max_num_batched_tokens  capacity of the flat token buffers, the scheduler's budget
+    max_model_len           longest sequence; with block_size it sets the block table's width
+    num_blocks              KV blocks on the device, block 0 (the null block) included
+    ring_slots              slots of a pinned ring
+    capture_sizes           "default", "vllm", "exact", or the sizes themselves
+    table_width             block-table width in blocks; None derives it from max_model_len
+    """
+
+    max_num_seqs: int = 256
+    max_num_batched_tokens: int = 2048
+    max_model_len: int = 8192
+    block_size: int = 16
+    num_blocks: int = 8192
+    table_width: int | None = None
+    model: str = "tiny"
+    model_seed: int = 0
+    commit_order: CommitOrder = "first"
+    copy_stream: CopyStream = "compute"
+    device_buffers: DeviceBuffers = "single_guarded"
+    staging: Staging = "pinned_ring"
+    ring_slots: int = 2
+    token_gather: TokenGather = "index_select"
+    slot_mapping: SlotMappingBackend = "triton"
+    logits: LogitsMode = "last_position"
+    attention: Literal["torch"] = "torch"
+    graph_mode: GraphModeSwitch = "none"
+    capture_sizes: str | tuple[int, ...] = "default"
+    max_capture_size: int | None = None
+    check: CheckMode = "off"

@@ -1,0 +1,164 @@
+"""The one door between the runner and whatever executes its device work.
+
+Behind it stand `cpu` (host phases only), `sim` (tokens computed on the CPU, device side in virtual time) and, with a
+GPU, `cuda`. Tests put a device with latches behind the same door. The runner never asks which one it is talking to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeVar
+
+import torch
+
+from ...instrumentation.clock import Clock
+
+StreamName = Literal["compute", "copy", "output"]
+GraphMode = Literal["none", "piecewise", "full"]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an operation does; devices that model time look its cost up, the others ignore it.
+
+    kind           slot_mapping, forward, gather_hidden, lm_head, sample, fill, ...
+    tokens         tokens that the operation computes, padding included
+    rows           requests or rows, padding included
+    kv_tokens      sum of KV positions that decode queries read (one query a row)
+    prefill_pairs  sum of (query, key) pairs of rows that have more than one query
+    """
+
+    kind: str
+    tokens: int = 0
+    rows: int = 0
+    kv_tokens: int = 0
+    prefill_pairs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A point in a stream. `op` is the correlation of the last operation enqueued before it, 0 if there was none.
+
+    `handle` is the backend's own event object; nobody outside the device looks into it.
+    """
+
+    stream: StreamName
+    op: int
+    handle: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphKey:
+    """What a captured graph is keyed by: its mode, its padded token count and, for full graphs, its padded rows."""
+
+    mode: GraphMode
+    tokens: int
+    rows: int | None = None
+
+
+class Device(Protocol):
+    """Memory, copies, launches, ordering and graphs. Each enqueueing call returns the operation's correlation id.
+
+    Host clock: `clock` is the clock of every host timestamp of a run on this device. `paused()` stops it (where it is
+    virtual) around work that a real engine on this device would not do on the host: checks, reference results.
+    """
+
+    name: str
+    modelled: bool
+    """True when device times come from a model and not from a device."""
+    tensor_device: torch.device
+    clock: Clock
+    pinned: bool
+    """Whether host_tensor can give page-locked memory (or, on a modelled device, is charged as if it were)."""
+    pinned_reason: str
+    """Why not, when `pinned` is False; else empty."""
+
+    def empty(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        """A zeroed device tensor whose address stays fixed for the device's life."""
+        ...
+
+    def host_tensor(self, shape: Sequence[int], dtype: torch.dtype, *, pinned: bool) -> torch.Tensor:
+        """A zeroed host tensor; falls back to pageable memory when pinned memory is not to be had."""
+        ...
+
+    def is_pinned(self, tensor: torch.Tensor) -> bool:
+        """Whether the device treats the tensor's storage as page-locked."""
+        ...
+
+    def copy_to_device(
+        self, dst: torch.Tensor, src: torch.Tensor, *, buffer: str, stream: StreamName = "compute",
+        changed_bytes: int | None = None,
+    ) -> int:
+        """Enqueue dst.copy_(src, non_blocking=True) on `stream` and write a `copies` row. Returns its correlation."""
+        ...
+
+    def copy_to_host(
+        self, dst: torch.Tensor, src: torch.Tensor, *, buffer: str, stream: StreamName = "compute",
+    ) -> int:
+        """The same from device to host. `dst` may be read only after a host_wait on a later event."""
+        ...
+
+    def launch(
+        self, name: str, fn: Callable[[], T], work: Work, *, stream: StreamName = "compute",
+        consumes: Sequence[int] = (),
+    ) -> T:
+        """Run `fn` as one device operation (or, for an eager forward, as many as it enqueues) on `stream`.
+
+        `consumes` are correlations of copies of which this is the first reader: they become `edges` rows.
+        """
+        ...
+
+    def capture(self, key: GraphKey, fn: Callable[[], torch.Tensor]) -> None:
+        """Capture `fn` under `key`; everything that it touches must keep its address."""
+        ...
+
+    def captured(self, key: GraphKey) -> bool:
+        """Whether `key` can be replayed."""
+        ...
+
+    def replay(self, key: GraphKey, work: Work, *, consumes: Sequence[int] = ()) -> torch.Tensor:
+        """Replay a captured graph on the compute stream. Returns the tensor that `fn` returned at capture."""
+        ...
+
+    def record(self, stream: StreamName) -> Event:
+        """An event behind everything enqueued on `stream` so far."""
+        ...
+
+    def stream_wait(self, stream: StreamName, event: Event) -> None:
+        """Later operations of `stream` start after `event`; nobody on the host waits. Writes an `edges` row."""
+        ...
+
+    def host_wait(self, event: Event, reason: str) -> None:
+        """Block the host until `event` is done. Writes a `waits` row and establishes happens-before."""
+        ...
+
+    def host_has_seen(self, op: int) -> bool:
+        """Whether a host_wait so far proves that operation `op` has ended (happens-before, not mere timing)."""
+        ...
+
+    def is_done(self, op: int) -> bool:
+        """Whether operation `op` has in fact ended by now. Says nothing of order: see host_has_seen."""
+        ...
+
+    def mark(self) -> int | None:
+        """A timing event on the compute stream at this moment, for phase borders; None where there is no device time."""
+        ...
+
+    def resolve_mark(self, mark: int) -> tuple[int, int] | None:
+        """(time_ns, err_ns) of a mark on the host clock's scale, or None while it is not known."""
+        ...
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Stop a virtual host clock for the block; on real devices nothing happens."""
+        ...
+
+    def idle_until(self, time_ns: int) -> None:
+        """Nothing to do before `time_ns`: a virtual clock jumps there, a real one sleeps."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait for everything enqueued. Never inside a step."""
+        ...

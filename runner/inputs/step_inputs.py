@@ -1,0 +1,66 @@
+"""The flat working set of one step: what input preparation hands to dispatch, metadata, executor and sampler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+IntArray = npt.NDArray[np.int32]
+LongArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class StepInputs:
+    """R requests, Q real tokens; rows in batch order, tokens flat. Host arrays are views that live until the next step.
+
+    Host side
+      req_ids             R request ids, batch row order
+      num_scheduled       [R] int32, q_i
+      num_computed        [R] int32, c_i before this step
+      num_tokens_known    [R] int32, prompt plus output tokens that exist before this step
+      query_start_loc     [R + 1] int32, prefix sums of q
+      req_indices         [Q] int32, token -> row
+      query_pos           [Q] int32, position within the chunk
+      positions           [Q] int64, c_i + query_pos
+      seq_lens            [R] int32, c_i + q_i
+      logits_indices      [R] int64, query_start_loc[1:] - 1
+      discard             [R] bool, True where the sampled token must not become visible
+      is_prefilling       [R] bool, c_i < prompt length
+    Device side (fixed addresses, full capacity; the valid prefix is what counts)
+      input_ids           [max_num_batched_tokens] int32
+      positions_gpu       [max_num_batched_tokens] int64
+      query_start_loc_gpu [max_num_seqs + 1] int32, tail filled with Q
+      seq_lens_gpu        [max_num_seqs] int32, 0 behind R
+      block_table_gpu     [max_num_seqs, width] int32, null block behind each row's blocks
+      slot_mapping        [max_num_batched_tokens] int64, -1 behind Q
+      logits_indices_gpu  [max_num_seqs] int64
+    `table_copy` is the correlation of this step's block-table copy, None if it was skipped.
+    """
+
+    step: int
+    req_ids: tuple[str, ...]
+    num_reqs: int
+    num_tokens: int
+    num_scheduled: IntArray
+    num_computed: IntArray
+    num_tokens_known: IntArray
+    query_start_loc: IntArray
+    req_indices: IntArray
+    query_pos: IntArray
+    positions: LongArray
+    seq_lens: IntArray
+    logits_indices: LongArray
+    discard: BoolArray
+    is_prefilling: BoolArray
+    input_ids: torch.Tensor
+    positions_gpu: torch.Tensor
+    query_start_loc_gpu: torch.Tensor
+    seq_lens_gpu: torch.Tensor
+    block_table_gpu: torch.Tensor
+    slot_mapping: torch.Tensor
+    logits_indices_gpu: torch.Tensor
+    table_copy: int | None = None

@@ -1,0 +1,85 @@
+"""What the scheduler hands to the model runner and what comes back.
+
+`StepDelta` carries differences only: a request's full prompt travels once, afterwards the worker is told what changed.
+`StepResult` carries the tokens that became visible in the step.
+Semantics follow vLLM's SchedulerOutput (V1); field names are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+TokenIds = npt.NDArray[np.int32]
+BlockIds = tuple[tuple[int, ...], ...]
+"""One tuple of block ids for each KV cache group."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How one request chooses its tokens. `temperature == 0` is greedy; `top_k == 0` and `top_p == 1` are off."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewRequest:
+    """A request's first appearance: everything that the worker needs to know of it.
+
+    `block_ids` include the blocks of a prefix hit; `num_computed_tokens` is the length of that hit. The whole prompt
+    travels even after a hit, because penalties, checks and resumes read the history.
+    """
+
+    req_id: str
+    prompt_token_ids: TokenIds  # [prompt_len]
+    block_ids: BlockIds
+    num_computed_tokens: int = 0
+    sampling: SamplingParams = SamplingParams()
+
+
+@dataclass(frozen=True, slots=True)
+class CachedRequests:
+    """Differences of requests that the worker already knows, as parallel columns.
+
+    `new_block_ids[i]` is appended to the request's row, or None when no block was added; for an id in
+    `resumed_req_ids` it *replaces* the row, because the old blocks went back to the pool.
+    `all_token_ids` holds the full history of each request here that was not scheduled in the step before.
+    """
+
+    req_ids: tuple[str, ...] = ()
+    new_block_ids: tuple[BlockIds | None, ...] = ()
+    num_computed_tokens: tuple[int, ...] = ()
+    num_output_tokens: tuple[int, ...] = ()
+    resumed_req_ids: frozenset[str] = frozenset()
+    all_token_ids: Mapping[str, TokenIds] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StepDelta:
+    """One scheduled step. `num_scheduled_tokens` is in the scheduler's order, which is not the batch's row order."""
+
+    step: int
+    new_requests: tuple[NewRequest, ...] = ()
+    cached: CachedRequests = CachedRequests()
+    num_scheduled_tokens: Mapping[str, int] = field(default_factory=dict)
+    finished_req_ids: frozenset[str] = frozenset()
+    preempted_req_ids: tuple[str, ...] = ()
+
+    @property
+    def total_num_scheduled_tokens(self) -> int:
+        """Q, the number of real tokens in the flat stream of this step."""
+        return sum(self.num_scheduled_tokens.values())
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """Tokens that became visible, by request. A request whose prompt is not yet covered has no entry."""
+
+    step: int
+    sampled: Mapping[str, tuple[int, ...]]
