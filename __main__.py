@@ -1,0 +1,7 @@
+"""`python -m stepscope`."""
+
+import sys
+
+from .cli.main import main
+
+sys.exit(main(sys.argv[1:]))
