@@ -144,7 +144,7 @@ class Device(Protocol):
         ...
 
     def mark(self) -> int | None:
-        """A timing event on the compute stream at this moment, for phase borders; None where there is no device time."""
+        """A timing event on the compute stream, for phase borders; None where there is no device time."""
         ...
 
     def resolve_mark(self, mark: int) -> tuple[int, int] | None:
