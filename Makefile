@@ -1,0 +1,34 @@
+# The two commands of the README are `make sweep` and `make test`; `make` alone lists all.
+VENV ?= .venv
+STAMP := $(VENV)/.installed
+BIN := $(VENV)/bin
+ENTRIES := $(shell sed -n 's/^ *"stepscope\.\([a-z]*\)",$$/\1/p' pyproject.toml) $(wildcard *.py) py.typed
+
+.DEFAULT_GOAL := help
+.PHONY: help sweep test check check-environment view clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-18s %s\n", $$1, $$2 }'
+
+sweep: $(STAMP) ## run the default sweep on whatever device is here; ends with the path of the report (SWEEP="SPEC --param k=v ...")
+	$(BIN)/perf sweep $(SWEEP)
+
+test: $(STAMP) ## run the whole test suite (TESTS="tests/cli -k doctor" narrows it)
+	$(BIN)/python -m pytest -q $(TESTS)
+
+check: $(STAMP) view ## lint, types and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+view: ## links through which mypy and pyright see the checkout as the package
+	@rm -rf .view && mkdir -p .view/stepscope
+	@for entry in $(ENTRIES); do ln -s ../../$$entry .view/stepscope/$$entry; done
+
+check-environment: $(STAMP) ## make the environment and do nothing else
+
+clean: ## remove the environment and what tools left behind
+	rm -rf .venv .view build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(STAMP): pyproject.toml constraints.txt
+	@.ci/make-venv $(VENV)
