@@ -2,7 +2,7 @@
 VENV ?= .venv
 STAMP := $(VENV)/.installed
 BIN := $(VENV)/bin
-ENTRIES := $(shell sed -n 's/^ *"stepscope\.\([a-z]*\)",$$/\1/p' pyproject.toml) $(wildcard *.py) py.typed
+ENTRIES := $(sort $(shell sed -n 's/^ *"stepscope\.\([a-z]*\)",$$/\1/p' pyproject.toml) $(wildcard *.py) py.typed)
 
 .DEFAULT_GOAL := help
 .PHONY: help sweep test check check-environment view clean
@@ -23,7 +23,7 @@ check: $(STAMP) view ## lint, types and import contracts
 
 view: ## links through which mypy and pyright see the checkout as the package
 	@rm -rf .view && mkdir -p .view/stepscope
-	@for entry in $(ENTRIES); do ln -s ../../$$entry .view/stepscope/$$entry; done
+	@for entry in $(ENTRIES); do ln -sfn ../../$$entry .view/stepscope/$$entry; done
 
 check-environment: $(STAMP) ## make the environment and do nothing else
 
