@@ -63,6 +63,7 @@ PHASES = (
     Column("starved_ns", "int64", "the part of the span in which the stream had nothing to do"),
     Column("busy_ns", "int64", "device work in the span; from a profiler or a model only"),
     Column("err_ns", "int64"),
+    Column("span_start_ns", "int64", "when the span begins; it ends span_ns later"),
 )
 
 SPANS = (
