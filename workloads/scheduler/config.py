@@ -1,0 +1,61 @@
+"""The scheduler's limits and switches. Defaults follow vLLM's where it has one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerConfig:
+    """Limits of one scheduler.
+
+    max_num_seqs                requests that run at the same time, the runner's rows
+    max_num_batched_tokens      the token budget of a step
+    max_model_len               longest sequence, prompt and output together; generation is cut there
+    block_size, num_blocks      tokens a block; blocks in the pool, the null block 0 included
+    enable_prefix_caching       full blocks are found again by the hash of their whole prefix
+    enable_chunked_prefill      off: a prompt that does not fit in what is left of the budget waits
+    long_prefill_token_threshold  most tokens that one prompt gets in a step; 0 is off; ignored for an only request
+    prefill_schedule_interval   prefill work is done in every n-th step only, while a decode is there to run
+    watermark                   fraction of the pool that an admission must leave free; ignored for an only request
+    reserve_full_input          admit only what fits whole (vLLM: scheduler_reserve_full_isl)
+    reserve_output              take the blocks of prompt and output at admission: rows never change afterwards
+    """
+
+    max_num_seqs: int = 256
+    max_num_batched_tokens: int = 2048
+    max_model_len: int = 8192
+    block_size: int = 16
+    num_blocks: int = 8192
+    enable_prefix_caching: bool = True
+    enable_chunked_prefill: bool = True
+    long_prefill_token_threshold: int = 0
+    prefill_schedule_interval: int = 1
+    watermark: float = 0.0
+    reserve_full_input: bool = True
+    reserve_output: bool = False
+
+    def __post_init__(self) -> None:
+        for field in ("max_num_seqs", "max_num_batched_tokens", "block_size", "prefill_schedule_interval"):
+            _at_least(field, getattr(self, field), 1)
+        for field in ("max_model_len", "num_blocks"):
+            _at_least(field, getattr(self, field), 2)
+        _at_least("long_prefill_token_threshold", self.long_prefill_token_threshold, 0)
+        if not 0.0 <= self.watermark < 1.0:
+            raise UsageError(f"scheduler: watermark is {self.watermark}; give a fraction in [0, 1)")
+
+    @property
+    def watermark_blocks(self) -> int:
+        """The watermark in blocks, rounded down."""
+        return int(self.watermark * self.num_blocks)
+
+    def blocks_for(self, num_tokens: int) -> int:
+        """Blocks that hold `num_tokens` tokens."""
+        return -(-num_tokens // self.block_size)
+
+
+def _at_least(field: str, value: int, least: int) -> None:
+    if value < least:
+        raise UsageError(f"scheduler: {field} is {value}; it must be at least {least}")

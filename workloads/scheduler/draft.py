@@ -1,0 +1,88 @@
+"""A step being put together: columns now, a StepDelta at the end."""
+
+from __future__ import annotations
+
+from ..step import BlockIds, CachedRequests, NewRequest, StepDelta, TokenIds
+from .state import RequestState
+
+
+class StepDraft:
+    """Collects what one step schedules, in scheduling order, and the budget that is left."""
+
+    __slots__ = (
+        "all_token_ids",
+        "budget",
+        "computed",
+        "new_blocks",
+        "new_requests",
+        "outputs",
+        "preempted",
+        "req_ids",
+        "resumed",
+        "scheduled",
+        "step",
+    )
+
+    def __init__(self, step: int, budget: int) -> None:
+        self.step = step
+        self.budget = budget
+        self.scheduled: dict[str, int] = {}
+        self.new_requests: list[NewRequest] = []
+        self.req_ids: list[str] = []
+        self.new_blocks: list[BlockIds | None] = []
+        self.computed: list[int] = []
+        self.outputs: list[int] = []
+        self.resumed: list[str] = []
+        self.all_token_ids: dict[str, TokenIds] = {}
+        self.preempted: list[str] = []
+
+    def add_known(self, state: RequestState, num_tokens: int, added: list[int]) -> None:
+        """A request that the worker knows; `added` blocks extend its row (or are the row, when it is resumed)."""
+        req_id = state.req_id
+        self.req_ids.append(req_id)
+        self.new_blocks.append((tuple(added),) if added else None)
+        self.computed.append(state.num_computed)
+        self.outputs.append(state.num_tokens - state.num_prompt)
+        if state.last_step != self.step - 1:
+            self.all_token_ids[req_id] = state.history()
+        self._charge(state, num_tokens)
+
+    def add_admitted(self, state: RequestState, num_tokens: int) -> None:
+        """A request that enters the batch: new the first time, resumed with its whole row afterwards."""
+        if state.started:
+            self.resumed.append(state.req_id)
+            self.add_known(state, num_tokens, state.blocks)
+            return
+        state.started = True
+        request = state.request
+        blocks = (tuple(state.blocks),)
+        self.new_requests.append(
+            NewRequest(request.req_id, state.history(), blocks, state.num_computed, request.sampling)
+        )
+        self._charge(state, num_tokens)
+
+    def _charge(self, state: RequestState, num_tokens: int) -> None:
+        """Optimistic: what is scheduled counts as computed at once, so that the next step can be scheduled on top."""
+        self.scheduled[state.req_id] = num_tokens
+        self.budget -= num_tokens
+        state.num_computed += num_tokens
+        state.last_step = self.step
+
+    def finish(self, finished: frozenset[str], preempted_before: list[str]) -> StepDelta:
+        """The delta. `preempted_before` were preempted since the last step, by a forced reset."""
+        cached = CachedRequests(
+            tuple(self.req_ids),
+            tuple(self.new_blocks),
+            tuple(self.computed),
+            tuple(self.outputs),
+            frozenset(self.resumed),
+            self.all_token_ids,
+        )
+        return StepDelta(
+            self.step,
+            tuple(self.new_requests),
+            cached,
+            self.scheduled,
+            finished,
+            (*preempted_before, *self.preempted),
+        )

@@ -1,0 +1,219 @@
+"""Continuous batching: which requests get how many tokens in the next step, and which blocks."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from ...errors import BrokenInvariant, UsageError
+from ..requests import Request
+from ..step import StepDelta, StepResult
+from .config import SchedulerConfig
+from .draft import StepDraft
+from .kv_cache import KVCache
+from .state import NEVER, RequestState
+
+
+class Scheduler:
+    """First come, first served, with vLLM's V1 semantics (0.33; reference: its recorded step streams).
+
+    Running requests first, in list order, whatever they have left to compute: there are no phases, a decode is a
+    request with one token left. Without a free block the youngest running request is preempted: it loses its blocks
+    and goes back to the head of the queue. Waiting requests enter only in a step without preemption, and the first
+    one that does not fit stops the rest.
+
+    The caller owns the loop: `add_request` as requests arrive, then `schedule` -> run -> `update`. Several steps may
+    be scheduled before the first is updated; a request whose token is still in flight is then left out of the next.
+    """
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        self.config = config
+        self._kv = KVCache(config)
+        self._waiting: deque[RequestState] = deque()
+        self._running: list[RequestState] = []
+        self._states: dict[str, RequestState] = {}
+        self._finished: list[str] = []  # told to the worker by the next delta
+        self._reset: list[str] = []  # preempted by forced_reset, told by the next delta
+        self._next_step = 0
+        self._last_update = -1
+        self._last_prefill_step = -config.prefill_schedule_interval
+
+    @property
+    def num_running(self) -> int:
+        """Requests that hold blocks."""
+        return len(self._running)
+
+    @property
+    def num_waiting(self) -> int:
+        """Requests that hold none: not yet admitted, or preempted."""
+        return len(self._waiting)
+
+    @property
+    def num_free_blocks(self) -> int:
+        """Blocks that can be handed out, hashed ones included."""
+        return self._kv.pool.num_free
+
+    def has_unfinished(self) -> bool:
+        """Some request is not answered in full."""
+        return bool(self._states)
+
+    def has_pending_finished(self) -> bool:
+        """Requests ended that no delta has told of: one more, empty, step tells the worker."""
+        return bool(self._finished)
+
+    def add_request(self, request: Request) -> None:
+        """Queue one request.
+
+        Raises UsageError when it can never run: the prompt fills `max_model_len`, or the pool is smaller than it.
+        """
+        config = self.config
+        name = f"request {request.req_id}"
+        if request.req_id in self._states:
+            raise UsageError(f"{name}: a request of this id is unfinished; ids must differ")
+        if request.prompt_len >= config.max_model_len:
+            raise UsageError(
+                f"{name}: its prompt of {request.prompt_len} tokens leaves no room for an answer within "
+                f"max_model_len {config.max_model_len}; raise max_model_len above {request.prompt_len} or shorten it"
+            )
+        limit = min(request.prompt_len + request.output_len, config.max_model_len)
+        needed = config.blocks_for(limit)
+        if needed > config.num_blocks - 1:
+            raise UsageError(
+                f"{name}: {limit} tokens need {needed} blocks of {config.block_size}, the pool has "
+                f"{config.num_blocks - 1}; set num_blocks to at least {needed + 1}"
+            )
+        if not config.enable_chunked_prefill and request.prompt_len > config.max_num_batched_tokens:
+            raise UsageError(
+                f"{name}: its prompt of {request.prompt_len} tokens exceeds max_num_batched_tokens "
+                f"{config.max_num_batched_tokens}; raise it or set enable_chunked_prefill"
+            )
+        state = RequestState(request, limit)
+        self._states[request.req_id] = state
+        self._waiting.append(state)
+
+    def schedule(self) -> StepDelta:
+        """The next step. It may schedule nothing, and still tell of finished or preempted requests."""
+        draft = StepDraft(self._next_step, self.config.max_num_batched_tokens)
+        prefill = self._prefill_allowed()
+        self._schedule_running(draft, prefill)
+        if prefill and not draft.preempted:
+            self._admit(draft)
+        self._check_progress(draft)
+        delta = draft.finish(frozenset(self._finished), self._reset)
+        self._finished = []
+        self._reset = []
+        self._next_step += 1
+        return delta
+
+    def update(self, result: StepResult) -> None:
+        """Take the tokens that became visible; end what is answered in full."""
+        ended = set()
+        for req_id, tokens in result.sampled.items():
+            state = self._states.get(req_id)
+            if state is None or result.step < state.valid_from_step:
+                continue  # ended, or preempted while the token was in flight: it is sampled again after the resume
+            if state.num_computed < state.num_tokens:
+                detail = f"{req_id} sampled with {state.num_computed} of {state.num_tokens} tokens computed"
+                raise BrokenInvariant("sampled_when_covered", result.step, detail)
+            if state.append(tokens):
+                ended.add(req_id)
+        self._last_update = result.step
+        if ended:
+            self._end(ended)
+
+    def forced_reset(self) -> None:
+        """Preempt everything that runs and forget all cached prefixes, as after a change of weights.
+
+        The next delta names the preempted requests, and may resume some of them at once. The head of the queue is
+        then the request that has run longest.
+        """
+        while self._running:
+            victim = self._running.pop()
+            self._preempt(victim)
+            self._reset.append(victim.req_id)
+        for state in self._waiting:
+            state.last_step = NEVER
+        self._kv.pool.forget_all()
+
+    def _schedule_running(self, draft: StepDraft, prefill: bool) -> None:
+        index = 0
+        while index < len(self._running) and draft.budget > 0:
+            state = self._running[index]
+            index += 1
+            count = state.num_tokens - state.num_computed
+            if count != 1:
+                count = self._chunk(count, draft.budget)
+            if count == 0 or (not prefill and state.is_prefilling):
+                continue  # its last token is still in flight; or this is a step without prefill
+            end = state.num_computed + count
+            added = [] if end <= state.capacity else self._grow(state, end, draft)
+            if added is None:
+                return  # it preempted itself, and it was the last in the list
+            draft.add_known(state, count, added)
+            if end // self.config.block_size > state.num_cached_blocks:
+                self._kv.remember(state, end)
+            if state.num_computed <= state.num_prompt:
+                self._last_prefill_step = draft.step
+
+    def _grow(self, state: RequestState, num_tokens: int, draft: StepDraft) -> list[int] | None:
+        """Blocks for a running request, taken from the youngest ones if none is free. None: it was the youngest."""
+        while (added := self._kv.grow(state, num_tokens)) is None:
+            victim = self._running.pop()
+            self._preempt(victim)
+            draft.preempted.append(victim.req_id)
+            if victim is state:
+                return None
+        return added
+
+    def _admit(self, draft: StepDraft) -> None:
+        config = self.config
+        while self._waiting and draft.budget > 0 and len(self._running) < config.max_num_seqs:
+            state = self._waiting[0]
+            hit = self._kv.find_prefix(state)
+            left = state.num_tokens - len(hit) * config.block_size
+            count = self._chunk(left, draft.budget)
+            if not config.enable_chunked_prefill and left > draft.budget:
+                return
+            keep_free = config.watermark_blocks if self._running else 0
+            if not self._kv.admit(state, hit, len(hit) * config.block_size + count, keep_free):
+                return
+            self._waiting.popleft()
+            self._running.append(state)
+            draft.add_admitted(state, count)
+            self._kv.remember(state, state.num_computed)
+            self._last_prefill_step = draft.step
+
+    def _chunk(self, left: int, budget: int) -> int:
+        """How many of `left` tokens a request gets: the threshold shares the budget, unless nobody shares it."""
+        threshold = self.config.long_prefill_token_threshold
+        if 0 < threshold < left and len(self._states) > 1:
+            left = threshold
+        return min(left, budget)
+
+    def _prefill_allowed(self) -> bool:
+        """False in the steps between prefills that `prefill_schedule_interval` asks for, if a decode can run."""
+        if self._next_step - self._last_prefill_step >= self.config.prefill_schedule_interval:
+            return True
+        return all(state.is_prefilling for state in self._running)
+
+    def _preempt(self, state: RequestState) -> None:
+        """Recompute later: blocks go back, the history stays, it waits before all others."""
+        self._kv.release(state)
+        state.valid_from_step = self._next_step
+        self._waiting.appendleft(state)
+
+    def _end(self, ended: set[str]) -> None:
+        """Free in scheduling order, not in the order of the result: the order of reuse must not depend on rows."""
+        for state in self._running:
+            if state.req_id in ended:
+                self._kv.release(state)
+                del self._states[state.req_id]
+                self._finished.append(state.req_id)
+        self._running = [state for state in self._running if state.req_id not in ended]
+
+    def _check_progress(self, draft: StepDraft) -> None:
+        """A step that moves nothing while no result is awaited would repeat for ever: a token was not delivered."""
+        in_flight = self._last_update < self._next_step - 1
+        if draft.scheduled or draft.preempted or in_flight or not self._states:
+            return
+        stuck = next(iter(self._states))
+        raise BrokenInvariant("every_covered_request_samples", self._next_step, f"{stuck} has no token to go on with")

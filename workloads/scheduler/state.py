@@ -1,0 +1,93 @@
+"""What the scheduler knows of one request while it waits and runs."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from ..requests import Request
+from ..step import TokenIds
+
+_ROOT_KEY = b"stepscope block chain"
+NEVER = -1
+
+
+class RequestState:
+    """Mutable: one for each unfinished request, owned by the scheduler.
+
+    num_tokens       prompt plus what was sampled; `limit` is where generation ends
+    num_computed     tokens whose KV is written, or will be by the steps already scheduled
+    last_step        the last step that scheduled it, NEVER before the first and after a forced reset
+    valid_from_step  results of earlier steps were in flight when it was preempted: their tokens are dropped
+    started          it has been sent to the worker before: coming back it is resumed, not new
+    """
+
+    __slots__ = (
+        "blocks",
+        "capacity",
+        "keys",
+        "last_step",
+        "limit",
+        "num_cached_blocks",
+        "num_computed",
+        "num_prompt",
+        "num_tokens",
+        "req_id",
+        "request",
+        "started",
+        "tokens",
+        "valid_from_step",
+    )
+
+    def __init__(self, request: Request, limit: int) -> None:
+        self.request = request
+        self.req_id = request.req_id
+        self.limit = limit
+        self.num_prompt = request.prompt_len
+        self.num_tokens = request.prompt_len
+        self.num_computed = 0
+        self.tokens: TokenIds | None = None  # [limit], materialised when it reaches the head of the queue
+        self.keys: list[bytes] = []
+        self.blocks: list[int] = []
+        self.capacity = 0  # tokens that `blocks` hold
+        self.num_cached_blocks = 0
+        self.last_step = NEVER
+        self.valid_from_step = 0
+        self.started = False
+
+    @property
+    def is_prefilling(self) -> bool:
+        """Part of the prompt is still to be computed."""
+        return self.num_computed < self.num_prompt
+
+    def history(self) -> TokenIds:
+        """All its tokens so far, int32 [num_tokens]. Never written again, so it may be handed out."""
+        if self.tokens is None:
+            self.tokens = np.empty(self.limit, dtype=np.int32)
+            self.tokens[: self.num_prompt] = self.request.prompt_token_ids()
+        return self.tokens[: self.num_tokens]
+
+    def append(self, tokens: tuple[int, ...]) -> bool:
+        """Take sampled tokens, no more than up to `limit`. True when that ended the request."""
+        history = self.tokens
+        assert history is not None, self.req_id
+        kept = tokens[: self.limit - self.num_tokens]
+        for token in kept:
+            history[self.num_tokens] = token
+            self.num_tokens += 1
+        return self.num_tokens >= self.limit
+
+    def block_keys(self, block_size: int, num_blocks: int) -> list[bytes]:
+        """Chained hashes of its first `num_blocks` full blocks, at least; each covers the whole prefix before it."""
+        keys = self.keys
+        if len(keys) >= num_blocks:
+            return keys
+        history = self.history()
+        parent = keys[-1] if keys else _ROOT_KEY
+        raw = history[len(keys) * block_size : num_blocks * block_size].tobytes()
+        stride = block_size * history.itemsize
+        for start in range(0, len(raw), stride):
+            parent = hashlib.blake2b(parent + raw[start : start + stride], digest_size=16).digest()
+            keys.append(parent)
+        return keys
