@@ -1,0 +1,221 @@
+"""The calibration file: what one GPU's calls, copies and kernels cost, as measured. JSON, one file a machine.
+
+All times are integer ns. A *staircase* is a pair of equally long columns, sizes ascending; the cost of n is the cost of
+the next calibrated size >= n, because kernels are chosen by tile: between two stairs nothing is interpolated.
+Copies have no stairs: they are interpolated linearly in bytes between measured points.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from ...errors import UsageError
+from .. import data
+
+Ns = Annotated[int, msgspec.Meta(ge=0)]
+Rate = Annotated[float, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Columns = tuple[str, tuple[int, ...], tuple[int, ...]]
+"""(field, keys, values)."""
+
+
+class Staircase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Cost by number of rows: `ns[i]` holds for everything above rows[i - 1] up to rows[i]."""
+
+    rows: tuple[Ns, ...]
+    ns: tuple[Ns, ...]
+
+
+class HostCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Host time of one device call, in ns, from entering the call to its return (the queue was not full).
+
+    launch                one small kernel through PyTorch
+    launch_eager_layer    all launches of one decoder layer; used where a model gives no eager_host_ns
+    graph_launch          one CUDA graph replay
+    event_synchronize     of an event that was already done
+    <kind>_launch         all launches of an operation of that kind; None: `launch`
+    """
+
+    launch: Ns
+    launch_eager_layer: Ns
+    graph_launch: Ns
+    copy_h2d_pinned: Ns
+    copy_d2h_pinned: Ns
+    event_record: Ns
+    stream_wait_event: Ns
+    event_synchronize: Ns
+    slot_mapping_launch: Ns
+    gather_hidden_launch: Ns | None = None
+    lm_head_launch: Ns | None = None
+    sample_launch: Ns | None = None
+    fill_launch: Ns | None = None
+
+
+class EventBias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """By how much an event pair around a copy reads long, in ns, by the state of the queue at enqueue."""
+
+    idle: Ns
+    queued: Ns
+
+
+class CopyPoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """[bytes, device_ns, host_blocked_ns]: time on the device, and time until the call returned."""
+
+    bytes: Ns
+    device_ns: Ns
+    host_blocked_ns: Ns
+
+
+class CopyCurves(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Measured points, ascending in bytes. Device-to-host into pageable memory takes the pinned curve and blocks."""
+
+    h2d_pinned: tuple[CopyPoint, ...]
+    d2h_pinned: tuple[CopyPoint, ...]
+    h2d_pageable: tuple[CopyPoint, ...]
+
+
+class SmallKernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Device time of operations that hardly depend on the batch, in ns."""
+
+    slot_mapping: Ns
+    gather_hidden: Ns
+    fill: Ns
+
+
+class AttentionCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What attention adds to `graph_ns`, all layers together: max(floor, rate x amount); 0 when the amount is 0.
+
+    The amount is KV positions read by decode queries, or (query, key) pairs of rows with several queries. The floor is
+    what the kernels take however little they read, as far as `graph_ns` does not contain it already.
+    """
+
+    decode_ns_per_kv_token: Rate
+    decode_floor_ns: Ns
+    prefill_ns_per_pair: Rate
+    prefill_floor_ns: Ns
+
+
+class ModelCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One decoder stack: its shape, T(size) of `sizes` tokens, and what stands behind it.
+
+    sizes          token counts at which the stack was measured, ascending (both sides of each stair)
+    graph_ns       G(size): device time of one replay of the stack; `attention` holds what must be added to it
+    eager_ns       wall time of the eager stack at the same sizes, for the report; the model does not use it
+    eager_host_ns  host time of launching the eager stack at the same sizes
+    """
+
+    layers: Count
+    hidden: Count
+    heads: Count
+    kv_heads: Count
+    head_dim: Count
+    vocab: Count
+    sizes: tuple[Ns, ...]
+    graph_ns: tuple[Ns, ...]
+    eager_ns: tuple[Ns, ...]
+    kernels_per_layer: Count
+    attention: AttentionCosts
+    lm_head: Staircase
+    sample: Staircase
+    eager_host_ns: tuple[Ns, ...] | None = None
+    kernel_hash: tuple[str, ...] | None = None
+
+
+class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One machine's costs. `source` is the command that measured them, `date` is ISO 8601.
+
+    launch_latency_ns, graph_launch_latency_ns   from the end of the call to the start on an idle queue
+    sync_wakeup_ns                               from the end of the operation to the return of the host wait
+    pageable_waits_above_bytes                   a larger pageable copy first waits for its stream; None: not measured,
+                                                 the host then pays only the blocked time of the curve
+    """
+
+    gpu: str
+    driver: str
+    torch: str
+    date: str
+    source: str
+    host_cost_ns: HostCosts
+    launch_latency_ns: Ns
+    graph_launch_latency_ns: Ns
+    sync_wakeup_ns: Ns
+    event_bias_ns: EventBias
+    copy_curves: CopyCurves
+    peak_copy_bytes_per_s: Rate
+    small_kernel_ns: SmallKernels
+    models: dict[str, ModelCosts]
+    pageable_waits_above_bytes: Ns | None = None
+
+
+def bundled_calibrations() -> tuple[str, ...]:
+    """Names of the calibrations that the package carries."""
+    folder = resources.files(data)
+    return tuple(sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".json")))
+
+
+def load_calibration(name_or_path: str) -> Calibration:
+    """A bundled calibration by name (`h200`), or any file by its path. Raises UsageError naming file and field."""
+    if name_or_path in bundled_calibrations():
+        text = resources.files(data).joinpath(f"{name_or_path}.json").read_bytes()
+        return parse_calibration(text, where=f"{name_or_path}.json")
+    path = Path(name_or_path)
+    if path.suffix != ".json" and len(path.parts) == 1:
+        known = ", ".join(bundled_calibrations()) or "none"
+        raise UsageError(f"calibration {name_or_path!r} is not bundled (bundled: {known}); give a .json file instead")
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"calibration {name_or_path}: cannot be read ({error.strerror}); check the path") from None
+    return parse_calibration(text, where=name_or_path)
+
+
+def parse_calibration(text: bytes | str, *, where: str) -> Calibration:
+    """Decode and check one file. Raises UsageError with `where`, the field and the mend."""
+    try:
+        calibration = msgspec.json.decode(text, type=Calibration)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"calibration {where}: {error}; see runner/devices/calibration.py for the format") from None
+    for field, keys, values in _columns(calibration):
+        _check_columns(where, field, keys, values)
+    return calibration
+
+
+def _columns(calibration: Calibration) -> list[Columns]:
+    """(field, keys, values) of every pair of columns in the file."""
+    curves = calibration.copy_curves
+    columns: list[Columns] = []
+    for name, points in (
+        ("h2d_pinned", curves.h2d_pinned), ("d2h_pinned", curves.d2h_pinned), ("h2d_pageable", curves.h2d_pageable),
+    ):
+        sizes = tuple(point.bytes for point in points)
+        columns.append((f"copy_curves.{name}", sizes, tuple(point.device_ns for point in points)))
+        columns.append((f"copy_curves.{name}", sizes, tuple(point.host_blocked_ns for point in points)))
+    for name, model in calibration.models.items():
+        columns.append((f"models.{name}.graph_ns", model.sizes, model.graph_ns))
+        columns.append((f"models.{name}.eager_ns", model.sizes, model.eager_ns))
+        if model.eager_host_ns is not None:
+            columns.append((f"models.{name}.eager_host_ns", model.sizes, model.eager_host_ns))
+        columns.append((f"models.{name}.lm_head", model.lm_head.rows, model.lm_head.ns))
+        columns.append((f"models.{name}.sample", model.sample.rows, model.sample.ns))
+    return columns
+
+
+def _check_columns(where: str, field: str, keys: tuple[int, ...], values: tuple[int, ...]) -> None:
+    if not keys or len(keys) != len(values):
+        raise UsageError(
+            f"calibration {where}: {field} has {len(values)} values for {len(keys)} sizes; "
+            "give one for each and at least one"
+        )
+    if any(later <= earlier for earlier, later in zip(keys, keys[1:], strict=False)):
+        raise UsageError(f"calibration {where}: the sizes of {field} must ascend; sort them and drop doubles")
+
+
+def stair(keys: tuple[int, ...], values: tuple[int, ...], n: int) -> int | None:
+    """The value of the next key >= n, None above the largest key."""
+    index = bisect_left(keys, n)
+    return values[index] if index < len(keys) else None

@@ -1,0 +1,63 @@
+"""A calibration as rows of the Recording's table `calibration`, so that a file made by `sim` carries its own costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from .calibration import Calibration, ModelCosts
+
+CalibrationRow = tuple[str, str, float, str, str, str, str, str, str | None]
+"""(name, key, value, unit, gpu, driver, date, source, kernel_hash), the order of the schema's CALIBRATION."""
+
+
+def calibration_rows(calibration: Calibration, cost_model: str | None = None) -> list[CalibrationRow]:
+    """Rows of `calibration`, of one cost model or of all.
+
+    `name` is the field of the calibration file, `key` tells its entries apart: `graph_ns` of 256 tokens has the key
+    `llama-1b/256`, the pinned copy of 8 KiB is `copy_device_ns` with `h2d_pinned/8192`.
+    """
+    origin = (calibration.gpu, calibration.driver, calibration.date, calibration.source)
+    entries = [*_machine(calibration)]
+    for name, model in calibration.models.items():
+        if cost_model is None or name == cost_model:
+            entries += _model(name, model)
+    return [(name, key, float(value), unit, *origin, kernels) for name, key, value, unit, kernels in entries]
+
+
+Entry = tuple[str, str, float, str, str | None]
+
+
+def _machine(calibration: Calibration) -> Iterator[Entry]:
+    for call, cost_ns in msgspec.structs.asdict(calibration.host_cost_ns).items():
+        if cost_ns is not None:
+            yield "host_cost_ns", call, cost_ns, "ns", None
+    yield "launch_latency_ns", "kernel", calibration.launch_latency_ns, "ns", None
+    yield "launch_latency_ns", "graph", calibration.graph_launch_latency_ns, "ns", None
+    yield "sync_wakeup_ns", "event", calibration.sync_wakeup_ns, "ns", None
+    yield "event_bias_ns", "idle", calibration.event_bias_ns.idle, "ns", None
+    yield "event_bias_ns", "queued", calibration.event_bias_ns.queued, "ns", None
+    for curve, points in msgspec.structs.asdict(calibration.copy_curves).items():
+        for point in points:
+            yield "copy_device_ns", f"{curve}/{point.bytes}", point.device_ns, "ns", None
+            yield "copy_host_blocked_ns", f"{curve}/{point.bytes}", point.host_blocked_ns, "ns", None
+    yield "peak_copy_bytes_per_s", "h2d", calibration.peak_copy_bytes_per_s, "bytes/s", None
+    for kind, cost_ns in msgspec.structs.asdict(calibration.small_kernel_ns).items():
+        yield "small_kernel_ns", kind, cost_ns, "ns", None
+
+
+def _model(name: str, model: ModelCosts) -> Iterator[Entry]:
+    hashes = model.kernel_hash or (None,) * len(model.sizes)
+    for size, graph_ns, eager_ns, kernels in zip(model.sizes, model.graph_ns, model.eager_ns, hashes, strict=True):
+        yield "graph_ns", f"{name}/{size}", graph_ns, "ns", kernels
+        yield "eager_ns", f"{name}/{size}", eager_ns, "ns", kernels
+    if model.eager_host_ns is not None:
+        for size, host_ns in zip(model.sizes, model.eager_host_ns, strict=True):
+            yield "eager_host_ns", f"{name}/{size}", host_ns, "ns", None
+    for field, stairs in (("lm_head", model.lm_head), ("sample", model.sample)):
+        for rows, cost_ns in zip(stairs.rows, stairs.ns, strict=True):
+            yield f"{field}_ns", f"{name}/{rows}", cost_ns, "ns", None
+    for field, value in msgspec.structs.asdict(model.attention).items():
+        unit = "ns" if field.endswith("floor_ns") else "ns each"
+        yield field, name, value, unit, None
