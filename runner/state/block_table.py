@@ -1,0 +1,117 @@
+"""Page tables of the batch: for each row the physical KV blocks of its request, oldest first."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ...errors import UsageError
+
+NULL_BLOCK = 0
+_WIDTH_ALIGNMENT_TOKENS = 128
+
+
+def aligned_width(max_blocks: int, block_size: int) -> int:
+    """Blocks in a row so that width * block_size is a multiple of 128 tokens, as vLLM's attention kernels want it."""
+    step = _WIDTH_ALIGNMENT_TOKENS // np.gcd(_WIDTH_ALIGNMENT_TOKENS, block_size)
+    return int(-(-max_blocks // step) * step)
+
+
+class TableStaging(Protocol):
+    """The host mirror and the device tensor of one table, and the copy between them."""
+
+    mirror: npt.NDArray[np.int32]  # [rows, width]
+    gpu: torch.Tensor  # [rows, width] int32
+
+    def touch(self, row: int) -> None:
+        """The mirror's row was written: slots of a ring bring it up to date before their next copy."""
+        ...
+
+    def publish(self, num_rows: int) -> int:
+        """Copy the first `num_rows` rows to the device; the copy's correlation."""
+        ...
+
+
+class BlockTable:
+    """Mirror and device tensor [rows, width] int32, and how many entries of each row are real.
+
+    Behind a row's blocks the mirror is the null block: a moved or cleared row takes its old tail back, so no consumer
+    of the full width ever sees another request's block. Hazard: `add_row` over a row that nobody cleared leaves that
+    row's tail standing (as vLLM does); the batch clears a row whenever it removes a request.
+    """
+
+    def __init__(self, staging: TableStaging) -> None:
+        self.staging = staging
+        self.values = staging.mirror
+        self.num_blocks: npt.NDArray[np.int32] = np.zeros(self.values.shape[0], dtype=np.int32)
+        self.width = int(self.values.shape[1])
+        self.dirty = True
+        self._reach = self.num_blocks.copy()  # columns of a row that may be other than null; >= num_blocks
+        self._rows_on_device = 0
+
+    def add_row(self, row: int, block_ids: npt.ArrayLike) -> None:
+        """Make the row exactly `block_ids`: a new request, or a resumed one whose old blocks went back to the pool."""
+        self._write(row, 0, np.asarray(block_ids, dtype=np.int32))
+
+    def append_row(self, row: int, block_ids: npt.ArrayLike) -> None:
+        """Add blocks behind those that the row has."""
+        self._write(row, int(self.num_blocks[row]), np.asarray(block_ids, dtype=np.int32))
+
+    def clear(self, row: int) -> None:
+        """Null the row."""
+        self._end_row(row, 0)
+
+    def move(self, source: int, target: int) -> None:
+        """Put the blocks of `source` into `target`, null what `target` had behind them, and null `source`."""
+        used = int(self.num_blocks[source])
+        self.values[target, :used] = self.values[source, :used]
+        self._end_row(target, used)
+        self._end_row(source, 0)
+
+    def swap(self, first: int, second: int) -> None:
+        """Exchange two rows."""
+        span = int(max(self._reach[first], self._reach[second]))
+        kept = self.values[first, :span].copy()
+        self.values[first, :span] = self.values[second, :span]
+        self.values[second, :span] = kept
+        for counts in (self.num_blocks, self._reach):
+            counts[first], counts[second] = int(counts[second]), int(counts[first])
+        self._touch(first)
+        self._touch(second)
+
+    def commit(self, num_reqs: int) -> int:
+        """Copy the rows of the batch to the device, whole width. Returns the copy's correlation.
+
+        Rows that the batch has given up since the last commit travel once more, as null rows: a padded graph reads
+        rows behind the batch and must not find a finished request's blocks there.
+        """
+        num_rows = max(num_reqs, self._rows_on_device)
+        self._rows_on_device = num_reqs
+        self.dirty = False
+        return self.staging.publish(num_rows)
+
+    def _write(self, row: int, start: int, block_ids: npt.NDArray[np.int32]) -> None:
+        end = start + block_ids.size
+        if end > self.width:
+            raise UsageError(
+                f"block table: {end} blocks for one request, but a row holds {self.width};"
+                " raise max_model_len or table_width"
+            )
+        self.values[row, start:end] = block_ids
+        self.num_blocks[row] = end
+        self._reach[row] = max(end, int(self._reach[row]))
+        self._touch(row)
+
+    def _end_row(self, row: int, length: int) -> None:
+        """Make the row `length` blocks long and null all behind them."""
+        self.values[row, length : self._reach[row]] = NULL_BLOCK
+        self.num_blocks[row] = length
+        self._reach[row] = length
+        self._touch(row)
+
+    def _touch(self, row: int) -> None:
+        self.dirty = True
+        self.staging.touch(row)

@@ -1,0 +1,178 @@
+"""The columnar view of the requests that run: one row each, rows packed in [0, num_reqs).
+
+A row number is a short-lived address: it holds until the batch's membership changes. Everything that belongs to a row
+is declared as a column, and clear, move and swap go over all declared columns, so none can be forgotten.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ...errors import UsageError
+from ..config import RunnerConfig
+from .block_table import BlockTable
+from .columns import MaskColumn, ObjectColumn, PrefixColumn, RowColumn, ScalarColumn
+from .request_state import CachedRequestState
+from .sampling_metadata import SamplingMetadata
+
+
+class InputBatch:
+    """Pre-allocated columns of up to `max_num_seqs` rows.
+
+    token_ids     [rows, max_model_len] int32, pageable; lengths = num_tokens (prompt and outputs known so far)
+    num_prompt, num_computed  [rows] int32;  temperature, top_p [rows] float32;  top_k [rows] int32
+    req_ids, generators       [rows] objects;  forbidden  lazily [rows, vocab] bool
+    `moves` lists (from, to) of the rows moved by condense and swap since `begin_step`.
+    """
+
+    def __init__(self, config: RunnerConfig, block_table: BlockTable) -> None:
+        rows = config.max_num_seqs
+        self.max_num_seqs = rows
+        self.block_table = block_table
+        self.token_ids = PrefixColumn(rows, config.max_model_len, torch.int32)
+        self._req_ids: ObjectColumn[str] = ObjectColumn(rows)
+        self._num_prompt = ScalarColumn(rows, np.int32)
+        self._num_computed = ScalarColumn(rows, np.int32)
+        self._temperature = ScalarColumn(rows, np.float32)
+        self._top_k = ScalarColumn(rows, np.int32)
+        self._top_p = ScalarColumn(rows, np.float32, empty=1.0)
+        self._generators: ObjectColumn[torch.Generator] = ObjectColumn(rows)
+        self.forbidden = MaskColumn(rows)
+        self.columns: tuple[RowColumn, ...] = (
+            self.token_ids,
+            self._req_ids,
+            self._num_prompt,
+            self._num_computed,
+            self._temperature,
+            self._top_k,
+            self._top_p,
+            self._generators,
+            self.forbidden,
+            block_table,
+        )
+        self.num_prompt: npt.NDArray[Any] = self._num_prompt.values
+        self.num_computed: npt.NDArray[Any] = self._num_computed.values
+        self.temperature: npt.NDArray[Any] = self._temperature.values
+        self.num_tokens = self.token_ids.lengths
+        self.row_of: dict[str, int] = {}
+        self._holes: list[int] = []
+        self.moves: list[tuple[int, int]] = []
+        self._changed = True
+        self.req_ids: tuple[str, ...] = ()
+        self.sampling = self.refresh_metadata()
+
+    @property
+    def num_reqs(self) -> int:
+        """R, the number of live rows."""
+        return len(self.row_of)
+
+    def begin_step(self) -> None:
+        """Forget the moves of the step before."""
+        self.moves.clear()
+
+    def add_request(self, state: CachedRequestState) -> int:
+        """Give the request the smallest empty row, or the next one; spread its state over the columns."""
+        row = heapq.heappop(self._holes) if self._holes else self.num_reqs
+        if row >= self.max_num_seqs:
+            raise UsageError(f"request {state.req_id!r}: all {self.max_num_seqs} rows are taken; raise max_num_seqs")
+        self.row_of[state.req_id] = row
+        self._req_ids.values[row] = state.req_id
+        self.token_ids.write(row, state.prompt_token_ids, state.output_token_ids)
+        self.num_prompt[row] = state.num_prompt_tokens
+        self.num_computed[row] = state.num_computed_tokens
+        self.temperature[row] = state.sampling.temperature
+        self._top_k.values[row] = state.sampling.top_k
+        self._top_p.values[row] = state.sampling.top_p
+        self._generators.values[row] = state.generator
+        self.block_table.add_row(row, state.block_ids)
+        self._changed = True
+        return row
+
+    def remove_request(self, req_id: str) -> int | None:
+        """Empty the request's row and leave a hole for `condense`; None when it has no row."""
+        row = self.row_of.pop(req_id, None)
+        if row is None:
+            return None
+        for column in self.columns:
+            column.clear(row)
+        heapq.heappush(self._holes, row)
+        self._changed = True
+        return row
+
+    def condense(self) -> None:
+        """Move the last live row into the smallest hole until rows are packed again.
+
+        Nothing moves when as many requests came as went: the newcomers took the holes.
+        """
+        end = self.num_reqs + len(self._holes)
+        while self._holes:
+            last = end - 1
+            if self._req_ids.values[last] is None:
+                self._holes.remove(last)
+                heapq.heapify(self._holes)
+            else:
+                self._move(last, heapq.heappop(self._holes))
+            end -= 1
+
+    def swap_rows(self, first: int, second: int) -> None:
+        """Exchange two live rows."""
+        for column in self.columns:
+            column.swap(first, second)
+        for row in (first, second):
+            self.row_of[self._id_at(row)] = row
+        self.moves.extend(((first, second), (second, first)))
+        self._changed = True
+
+    def allow_only(self, req_id: str, token_ids: npt.ArrayLike, vocab_size: int) -> None:
+        """Restrict a live request to `token_ids` of a vocabulary of `vocab_size`."""
+        self.forbidden.allow_only(self.row_of[req_id], token_ids, vocab_size)
+        self._changed = True
+
+    def append_tokens(self, rows: list[int], token_ids: list[int]) -> None:
+        """Write one token behind the history of each of `rows`, which are distinct."""
+        if not rows:
+            return
+        ends = self.num_tokens[rows]
+        if ends.max() >= self.token_ids.width:
+            full = self._id_at(rows[int(ends.argmax())])
+            raise UsageError(f"request {full!r}: no room for a token behind max_model_len = {self.token_ids.width}")
+        self.token_ids.values[rows, ends] = token_ids
+        self.num_tokens[rows] = ends + 1
+
+    def refresh_metadata(self) -> SamplingMetadata:
+        """Bring what is derived from membership up to date. The old object stays when nothing changed."""
+        if not self._changed:
+            return self.sampling
+        self._changed = False
+        rows = self.num_reqs
+        self.req_ids = tuple(self._id_at(row) for row in range(rows))
+        greedy = int(np.count_nonzero(self.temperature[:rows] == 0.0))
+        generators = enumerate(self._generators.values[:rows])
+        masks = self.forbidden.values
+        self.sampling = SamplingMetadata(
+            num_reqs=rows,
+            temperature=self.temperature[:rows].copy(),
+            top_k=self._top_k.values[:rows].copy(),
+            top_p=self._top_p.values[:rows].copy(),
+            generators={row: generator for row, generator in generators if generator is not None},
+            forbidden=masks[:rows].copy() if masks is not None and self.forbidden.in_use else None,
+            all_greedy=greedy == rows,
+            all_random=greedy == 0,
+        )
+        return self.sampling
+
+    def _id_at(self, row: int) -> str:
+        req_id = self._req_ids.values[row]
+        assert req_id is not None, f"row {row} inside the batch is empty"
+        return req_id
+
+    def _move(self, source: int, target: int) -> None:
+        for column in self.columns:
+            column.move(source, target)
+        self.row_of[self._id_at(target)] = target
+        self.moves.append((source, target))
