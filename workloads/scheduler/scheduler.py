@@ -48,6 +48,11 @@ class Scheduler:
         return len(self._waiting)
 
     @property
+    def num_unfinished(self) -> int:
+        """Requests added and not yet answered in full."""
+        return len(self._states)
+
+    @property
     def num_free_blocks(self) -> int:
         """Blocks that can be handed out, hashed ones included."""
         return self._kv.pool.num_free
@@ -103,6 +108,12 @@ class Scheduler:
         self._reset = []
         self._next_step += 1
         return delta
+
+    def covered(self, delta: StepDelta) -> list[str]:
+        """Requests of `delta`, not yet updated, whose history it computes to the end: exactly these must sample."""
+        states = self._states
+        scheduled = (states[req_id] for req_id in delta.num_scheduled_tokens)
+        return [state.req_id for state in scheduled if state.num_computed >= state.num_tokens]
 
     def update(self, result: StepResult) -> None:
         """Take the tokens that became visible; end what is answered in full."""

@@ -1,0 +1,107 @@
+"""A workload against its scheduler, without a runner: what the step stream looks like before anything executes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from .scheduler import Scheduler
+from .step import StepDelta, StepResult
+from .workload import RequestFeed, Workload
+
+StepTime = Callable[[StepDelta], int]
+"""Virtual duration of a step, ns."""
+
+_FAKE_TOKEN = (1,)
+
+
+def assumed_step_time_ns(delta: StepDelta) -> int:
+    """4 ms + 0.03 ms a token + 0.01 ms a request: an assumption for replays without a machine, never a result."""
+    return 4_000_000 + 30_000 * delta.total_num_scheduled_tokens + 10_000 * len(delta.num_scheduled_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class StepShape:
+    """What a step asks of a runner.
+
+    overlap          Jaccard index of the requests of this step and of the one before; None in the first
+    blocks_installed block ids that travel: of new and resumed requests, and appended ones
+    resent_tokens    length of the histories that travel again
+    """
+
+    step: int
+    num_reqs: int
+    num_tokens: int
+    num_new: int
+    num_resumed: int
+    num_preempted: int
+    num_finished: int
+    blocks_installed: int
+    resent_tokens: int
+    overlap: float | None
+
+
+def dry_run(workload: Workload, *, max_steps: int | None = None, step_time: StepTime | None = None) -> list[StepShape]:
+    """Shapes of the steps that `workload` makes, in order; every covered request samples a fixed token.
+
+    Token values do not influence the schedule unless a resumed prompt hits cached blocks, so the stream is the one
+    that a real run will see. With `step_time` None all arrivals are ignored: requests queue at once.
+    """
+    shapes: list[StepShape] = []
+    before: frozenset[str] | None = None
+    for delta in deltas(workload, step_time=step_time):
+        now = frozenset(delta.num_scheduled_tokens)
+        shapes.append(shape_of(delta, before))
+        before = now
+        if len(shapes) == max_steps:
+            break
+    return shapes
+
+
+def deltas(workload: Workload, *, step_time: StepTime | None = None) -> Iterator[StepDelta]:
+    """The step stream itself, to the last delta that tells of finished requests."""
+    scheduler, feed = Scheduler(workload.scheduler), RequestFeed(workload)
+    resets = {event.step for event in workload.events}
+    now_ns, step = 0, 0
+    while not feed.exhausted or scheduler.has_unfinished() or scheduler.has_pending_finished():
+        now_ns = _arrive(scheduler, feed, now_ns, step_time)
+        if step in resets:
+            scheduler.forced_reset()
+        delta = scheduler.schedule()
+        covered = scheduler.covered(delta)
+        yield delta
+        scheduler.update(StepResult(delta.step, dict.fromkeys(covered, _FAKE_TOKEN)))
+        now_ns += step_time(delta) if step_time else 0
+        step += 1
+
+
+def _arrive(scheduler: Scheduler, feed: RequestFeed, now_ns: int, step_time: StepTime | None) -> int:
+    """Add what has arrived; with nothing else to do, time jumps to the next arrival. The time afterwards."""
+    next_ns = feed.next_arrival_ns
+    idle = not scheduler.has_unfinished() and not scheduler.has_pending_finished()
+    if next_ns is not None and (idle or step_time is None):
+        now_ns = max(now_ns, next_ns)
+    horizon = now_ns if step_time else 1 << 62
+    for request in feed.take(horizon, scheduler.num_unfinished):
+        scheduler.add_request(request)
+    return now_ns
+
+
+def shape_of(delta: StepDelta, before: frozenset[str] | None) -> StepShape:
+    """The shape of `delta`; `before` are the requests of the step before it."""
+    now = frozenset(delta.num_scheduled_tokens)
+    union = len(now | before) if before is not None else 0
+    cached = delta.cached
+    return StepShape(
+        step=delta.step,
+        num_reqs=len(now),
+        num_tokens=delta.total_num_scheduled_tokens,
+        num_new=len(delta.new_requests),
+        num_resumed=len(cached.resumed_req_ids),
+        num_preempted=len(delta.preempted_req_ids),
+        num_finished=len(delta.finished_req_ids),
+        blocks_installed=sum(len(request.block_ids[0]) for request in delta.new_requests)
+        + sum(len(ids[0]) for ids in cached.new_block_ids if ids is not None),
+        resent_tokens=sum(len(tokens) for tokens in cached.all_token_ids.values()),
+        overlap=len(now & before) / union if before is not None and union else None,
+    )

@@ -1,0 +1,108 @@
+"""Rows of a trace on their way in: one typed row, one place that judges and counts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .timestamps import BadTimestamp, scaled_ns, wall_time_ns
+
+_INTEGER = re.compile(r"[+-]?\d+(?:\.0+)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRow:
+    """One usable request. `time_ns` has the trace's own origin; `hash_ids` is empty where the trace has none."""
+
+    time_ns: int
+    prompt_len: int
+    output_len: int
+    hash_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Where a format keeps what: names, never positions, because columns move between versions of a trace."""
+
+    prompt: str
+    output: str
+    time: str | None = None
+    unit_ns: int | None = None  # None: wall-clock text
+    total: str | None = None
+    hashes: str | None = None
+    hash_block: int = 0
+
+    def to_ns(self, raw: object) -> int:
+        """The row's time as nanoseconds. Raises BadTimestamp."""
+        if self.unit_ns is not None:
+            return scaled_ns(raw, self.unit_ns)
+        return wall_time_ns(str(raw))
+
+    @property
+    def required(self) -> frozenset[str]:
+        """Names that a file of this format has."""
+        return frozenset(name for name in (self.prompt, self.output, self.time, self.hashes) if name)
+
+
+@dataclass(slots=True)
+class RowSieve:
+    """Keeps usable rows and counts the others by reason. Written by the readers, row by row, in file order.
+
+    missing_timestamp   empty: never read as 0, which would put the request first
+    invalid_timestamp   there, but not a time
+    invalid_tokens      a count that is absent, negative or no integer, or a prompt of 0 with an answer
+    zero_output         no token came back: a failed request
+    hash_mismatch       prefix hashes do not cover the prompt exactly
+    malformed           not a row of this format at all, e.g. a torn last line
+    """
+
+    rows: list[TraceRow] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    total_mismatches: list[int] = field(default_factory=list)
+
+    def skip(self, reason: str) -> None:
+        """Count one row that is not used."""
+        self.skipped[reason] += 1
+
+    def take(self, row: Mapping[str, object], columns: Columns, line: int) -> None:
+        """Judge one row. A total that is not prompt + output is only a warning: both parts are there."""
+        raw_time = row.get(columns.time) if columns.time else 0
+        if raw_time is None or raw_time == "":
+            return self.skip("missing_timestamp")
+        prompt, output = _count(row.get(columns.prompt)), _count(row.get(columns.output))
+        if prompt is None or output is None or prompt < 0 or output < 0:
+            return self.skip("invalid_tokens")
+        if output == 0:
+            return self.skip("zero_output")
+        if prompt == 0:
+            return self.skip("invalid_tokens")
+        hash_ids = _hash_ids(row.get(columns.hashes)) if columns.hashes else ()
+        if hash_ids is None or (columns.hashes and len(hash_ids) != -(-prompt // columns.hash_block)):
+            return self.skip("hash_mismatch")
+        try:
+            time_ns = columns.to_ns(raw_time)
+        except BadTimestamp:
+            return self.skip("invalid_timestamp")
+        if columns.total and _count(row.get(columns.total)) not in (None, prompt + output):
+            self.total_mismatches.append(line)
+        self.rows.append(TraceRow(time_ns, prompt, output, hash_ids))
+        return None
+
+
+def _count(value: object) -> int | None:
+    """An integer, from JSON or from text such as `472` or `472.0`; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
+        return int(value.strip().partition(".")[0])
+    return None
+
+
+def _hash_ids(value: object) -> tuple[int, ...] | None:
+    if not isinstance(value, list) or any(isinstance(item, bool) or not isinstance(item, int) for item in value):
+        return None
+    return tuple(value)
