@@ -11,128 +11,126 @@ from collections import deque
 from types import TracebackType
 from typing import Protocol
 
-from .api import DeviceMarks
 from .ledger import Ledger
 from .nvtx_ranges import NvtxRanges
 
 MAX_CROSSINGS = 64
 
 
-class RangeClock(Protocol):
-    """What a range asks of a clock."""
+class ProbeClock(Protocol):
+    """The part of a clock that the probe uses; the probe imports nothing of ours."""
 
     def now_ns(self) -> int:
         """Time now, in ns."""
         ...
 
     def leave(self, name: str) -> int:
-        """Time at the end of the range `name`."""
+        """Time at the end of the range `name`; a declared clock first advances by that range's cost."""
         ...
 
 
 class RangeStack:
     """The open ranges of one thread. `step` is the step that they belong to, or the one that ended last."""
 
-    def __init__(self, ledger: Ledger, clock: RangeClock, lane: str, nvtx: NvtxRanges | None) -> None:
+    __slots__ = ("crossings", "floor", "lane", "leave", "ledger", "now", "nvtx", "open", "step")
+
+    def __init__(self, ledger: Ledger, clock: ProbeClock, lane: str, nvtx: NvtxRanges | None) -> None:
         self.ledger = ledger
         self.lane = lane
         self.nvtx = nvtx
         self.step: int | None = None
+        self.floor = 0  # ranges below it were opened before the step and outlive it
         self.now = clock.now_ns
         self.leave = clock.leave
         self.open: list[tuple[TimedRange, int]] = []
         self.crossings: deque[tuple[str, str]] = deque(maxlen=MAX_CROSSINGS)
-        self._floor = 0
 
-    def enter_step(self) -> None:
-        """Ranges opened from now on belong to the step, and end with it at the latest."""
-        self._floor = len(self.open)
-        if self.nvtx is not None:
-            self.nvtx.push("step")
-
-    def leave_step(self) -> int:
-        """Close what the step left open, innermost first, and return the time."""
-        end_ns = self.now()
-        while len(self.open) > self._floor:
+    def close_to_floor(self, end_ns: int) -> None:
+        """Close what a step left open, innermost first."""
+        while len(self.open) > self.floor:
             left, start_ns = self.open.pop()
-            self.write(left, len(self.open), start_ns, end_ns)
+            left.write(len(self.open), start_ns, end_ns)
             if self.nvtx is not None:
                 self.nvtx.pop()
-        if self.nvtx is not None:
-            self.nvtx.pop()
-        self._floor = 0
-        return end_ns
-
-    def write(self, timed: TimedRange, depth: int, start_ns: int, end_ns: int) -> None:
-        """One `spans` row."""
-        self.ledger.rows["spans"].append(
-            (self.step, self.lane, timed.name, timed.kind, depth, start_ns, end_ns, 0, None)
-        )
 
 
 class TimedRange:
-    """A named range on a stack; a context manager."""
+    """A named range on a stack; a context manager. Entering and leaving is the hot path: few frames, bound names."""
 
-    __slots__ = ("kind", "last_mark", "name", "stack")
+    __slots__ = ("_leave", "_ledger", "_now", "_open", "_stack", "kind", "name")
 
-    def __init__(self, stack: RangeStack, name: str, kind: str) -> None:
-        self.stack = stack
+    def __init__(self, stack: RangeStack, name: str, kind: str = "range") -> None:
+        self._stack = stack
+        self._ledger = stack.ledger
+        self._open = stack.open
+        self._now = stack.now
+        self._leave = stack.leave
         self.name = name
         self.kind = kind
-        self.last_mark: int | None = None
 
     def __enter__(self) -> None:
-        stack = self.stack
-        if stack.nvtx is not None:
-            stack.nvtx.push(self.name)
-        stack.open.append((self, stack.now()))
+        self._open.append((self, self._now()))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        stack = self.stack
-        end_ns = stack.leave(self.name)
-        opened = stack.open
-        if opened and opened[-1][0] is self:
-            start_ns = opened.pop()[1]
-            stack.ledger.rows["spans"].append(
+        end_ns = self._leave(self.name)
+        opened = self._open
+        if not opened:
+            return
+        owner, start_ns = top = opened.pop()
+        if owner is self:
+            # The same row as `write` makes, without its frame.
+            stack = self._stack
+            self._ledger.rows["spans"].append(
                 (stack.step, stack.lane, self.name, self.kind, len(opened), start_ns, end_ns, 0, None)
             )
-            if stack.nvtx is not None:
-                stack.nvtx.pop()
         else:
-            self._leave_crossed(end_ns)
+            opened.append(top)
+            self.close_at(end_ns)
 
-    def close(self, marks: DeviceMarks | None) -> int | None:
-        """Leave a phase: the end mark is taken at its end, and its cost still counts as the phase's.
+    def write(self, depth: int, start_ns: int, end_ns: int) -> None:
+        """One `spans` row."""
+        stack = self._stack
+        self._ledger.rows["spans"].append(
+            (stack.step, stack.lane, self.name, self.kind, depth, start_ns, end_ns, 0, None)
+        )
 
-        Returns the host duration in ns, None when the range was no longer open. The mark comes after `leave`, because
-        a declared clock advances there and the event has to lie behind the phase's own host time.
+    def close_at(self, end_ns: int) -> int | None:
+        """Close the innermost use of this range at `end_ns`, wherever it lies on the stack.
+
+        Returns its duration in ns, or None when no use is open, because its step ended first and closed it.
         """
-        stack = self.stack
-        end_ns = stack.leave(self.name)
-        self.last_mark = None
-        if marks is not None:
-            self.last_mark = marks.mark()
-            end_ns = stack.now()
-        if not (stack.open and stack.open[-1][0] is self):
-            return self._leave_crossed(end_ns)
-        start_ns = stack.open.pop()[1]
-        stack.write(self, len(stack.open), start_ns, end_ns)
-        if stack.nvtx is not None:
-            stack.nvtx.pop()
-        return end_ns - start_ns
-
-    def _leave_crossed(self, end_ns: int) -> int | None:
-        """Not the innermost range: take it out of the middle. Gone already when its step closed it."""
-        stack = self.stack
-        for depth in range(len(stack.open) - 1, -1, -1):
-            timed, start_ns = stack.open[depth]
+        opened = self._open
+        for depth in range(len(opened) - 1, -1, -1):
+            timed, start_ns = opened[depth]
             if timed is self:
-                stack.crossings.append((self.name, stack.open[-1][0].name))
-                del stack.open[depth]
-                stack.write(self, depth, start_ns, end_ns)
-                if stack.nvtx is not None:
-                    stack.nvtx.pop()
+                if depth != len(opened) - 1:
+                    self._stack.crossings.append((self.name, opened[-1][0].name))
+                del opened[depth]
+                self.write(depth, start_ns, end_ns)
                 return end_ns - start_ns
         return None
+
+
+class TracedRange(TimedRange):
+    """The same, while a tool listens: also an NVTX range."""
+
+    __slots__ = ("_nvtx",)
+
+    def __init__(self, stack: RangeStack, name: str, kind: str = "range") -> None:
+        super().__init__(stack, name, kind)
+        assert stack.nvtx is not None
+        self._nvtx = stack.nvtx
+
+    def __enter__(self) -> None:
+        self._nvtx.push(self.name)
+        super().__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        before = len(self._open)
+        super().__exit__(kind, error, trace)
+        if len(self._open) < before:  # unchanged: the step that it was opened in has closed and popped it
+            self._nvtx.pop()
