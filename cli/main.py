@@ -1,0 +1,101 @@
+"""The `perf` command: its verbs, and the one place where errors become exit codes.
+
+Nothing heavy is imported here: a verb imports what it needs when it runs, so `perf --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+
+import typer
+
+from ..errors import StepscopeError
+from . import doctor, linux_perf, report, run, step, sweep
+
+INTERRUPTED = 130
+INTERNAL = 70
+
+app = typer.Typer(
+    name="perf",
+    help="Where the time of an LLM inference step goes: host and device, copies, pinned buffers, CUDA graphs.",
+    epilog="Exit codes: 0 done, 1 broken invariant, 2 usage or unusable input, 3 measurement failed, 4 inconclusive,"
+    " 5 incomparable, 70 internal error, 130 interrupted. --debug, anywhere, shows the traceback of an error.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # rich costs more than the whole budget of --help
+    pretty_exceptions_enable=False,
+)
+for _name, _command in (
+    ("sweep", sweep.sweep),
+    ("run", run.run),
+    ("step", step.step),
+    ("report", report.report),
+    ("doctor", doctor.doctor),
+):
+    app.command(_name)(_command)
+
+# typer brings its own copy of click in some releases and uses the package in others; both carry this class
+_UsageProblem: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+def _version(value: bool) -> None:
+    if value:
+        from .. import __version__
+
+        typer.echo(f"stepscope {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _globals(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
+    pass
+
+
+def say(message: str) -> None:
+    """One line on stderr, whatever line breaks the message came with."""
+    sys.stderr.write(f"perf: {' '.join(message.split())}\n")
+
+
+def guarded(work: Callable[[], object], *, debug: bool = False) -> int:
+    """Run `work` and turn what it raises into the exit code; one line on stderr tells why."""
+    try:
+        code = work()
+    except StepscopeError as error:
+        return _told(str(error), error.exit_code, debug)
+    except _UsageProblem as error:
+        return _told(error.format_message(), 2, debug)  # type: ignore[attr-defined]
+    except (KeyboardInterrupt, typer.Abort):
+        return _told("interrupted", INTERRUPTED, debug)
+    except BrokenPipeError:
+        # the reader of our output went away (`perf ... | head`): nothing is left to say, and nothing may be flushed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001 - the last line of defence: an internal error has its own exit code
+        return _told(f"internal error: {type(error).__name__}: {error} (--debug shows where)", INTERNAL, debug)
+    return code if isinstance(code, int) else 0
+
+
+def _told(message: str, code: int, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    say(message)
+    return code
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (without the program's name) and return the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    mistaken = linux_perf.explain(arguments)
+    if mistaken:
+        say(mistaken)
+        return 2
+    return guarded(lambda: app(arguments, prog_name="perf", standalone_mode=False), debug=debug)

@@ -1,0 +1,187 @@
+"""From the axes of a spec to its points: grid, zip, points, exclude, and `--param` from the command line.
+
+    grid:     {runner.commit_order: [first, last], workload.regime: [steady, churn]}     every combination
+    zip:      {runner.max_num_seqs: [8, 64], runner.table_width: [512, 8192]}            side by side, equal lengths
+    points:   [{runner.staging: pageable}, {runner.staging: pinned_ring}]                 as they stand
+    exclude:  [{workload.regime: [churn], runner.commit_order: skip}]                    drops what matches all
+
+A point is one choice from each of the three, so axes multiply. Names are dotted paths into the sections.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..errors import UsageError
+from ..runner.config import RunnerConfig
+from .loading import Tree, parse_value
+from .spec import AXES, SECTIONS, MeasureSpec, TraceSpec, WorkloadSpec
+from .typed import unknown
+
+Choice = dict[str, Any]
+"""What one point changes: dotted path -> value."""
+
+_SHORT = {
+    **{field.name: f"workload.trace.{field.name}" for field in dataclasses.fields(TraceSpec)},
+    **{field.name: f"measure.{field.name}" for field in dataclasses.fields(MeasureSpec)},
+    **{field.name: f"workload.{field.name}" for field in dataclasses.fields(WorkloadSpec)},
+    **{field.name: f"runner.{field.name}" for field in dataclasses.fields(RunnerConfig)},
+}
+
+
+def full_path(name: str) -> str:
+    """The dotted path of `name`, which may be a bare field name of a section (`commit_order`)."""
+    if name in ("device", "cost_model"):
+        return name
+    if "." in name:
+        section = name.split(".", 1)[0]
+        if section not in SECTIONS:
+            raise unknown("section", section, SECTIONS)
+        return name
+    if name in _SHORT:
+        return _SHORT[name]
+    raise unknown("parameter", name, [*_SHORT, "device", "cost_model"])
+
+
+def _listed(axis: str, values: object) -> list[Any]:
+    if not isinstance(values, list):
+        raise UsageError(f"{axis}: expected a list of values, got {values!r}; write [{values}]")
+    if not values:
+        raise UsageError(f"{axis}: the list is empty; give at least one value or drop the axis")
+    seen: list[str] = [json.dumps(value, sort_keys=True) for value in values]
+    for index, text in enumerate(seen):
+        if text in seen[:index]:
+            raise UsageError(f"{axis}: {values[index]!r} is listed twice; keep one")
+    return values
+
+
+def _mapping(name: str, value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UsageError(f"{name}: expected a mapping from parameter to values, got {type(value).__name__}")
+    paths = [full_path(key) for key in value]
+    for index, path in enumerate(paths):
+        if path in paths[:index]:
+            raise UsageError(f"{name}: {path} is given twice; keep one")
+    return dict(zip(paths, value.values(), strict=True))
+
+
+def _grid(value: object) -> list[Choice]:
+    axes = {path: _listed(f"grid.{path}", values) for path, values in _mapping("grid", value).items()}
+    return [dict(zip(axes, combination, strict=True)) for combination in itertools.product(*axes.values())]
+
+
+def _zipped(value: object) -> list[Choice]:
+    axes: dict[str, list[Any]] = {}
+    for path, values in _mapping("zip", value).items():
+        if not isinstance(values, list) or not values:
+            raise UsageError(f"zip.{path}: expected a list with at least one value")
+        axes[path] = values
+    lengths = {path: len(values) for path, values in axes.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{path} has {length}" for path, length in lengths.items())
+        raise UsageError(f"zip: the lists must be equally long ({told})")
+    return [dict(zip(axes, row, strict=True)) for row in zip(*axes.values(), strict=True)]
+
+
+def _points(value: object) -> list[Choice]:
+    return [_mapping(f"points[{index}]", point) for index, point in enumerate(_listed("points", value))]
+
+
+def _excluded(choice: Choice, tree: Tree, rules: Sequence[Mapping[str, Any]]) -> bool:
+    def value_of(path: str) -> Any:
+        return choice[path] if path in choice else dig(tree, path)
+
+    return any(
+        all(value_of(path) in (wanted if isinstance(wanted, list) else [wanted]) for path, wanted in rule.items())
+        for rule in rules
+    )
+
+
+def dig(tree: Mapping[str, Any], path: str) -> Any:
+    """The value at a dotted path, None where nothing stands."""
+    value: Any = tree
+    for name in path.split("."):
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(name)
+    return value
+
+
+def put(tree: Tree, choice: Choice) -> Tree:
+    """A copy of `tree` with each dotted path of `choice` set."""
+    result = copy.deepcopy(tree)
+    for path, value in choice.items():
+        *parents, last = path.split(".")
+        below = result
+        for name in parents:
+            if below.get(name) is None:
+                below[name] = {}
+            below = below[name]
+            if not isinstance(below, dict):
+                raise UsageError(f"{path}: {name} holds a value, not fields")
+        below[last] = value
+    return result
+
+
+def expand(tree: Tree) -> tuple[Tree, list[Choice]]:
+    """The spec without its axes, and what each of its points changes (one empty choice where there are no axes)."""
+    base = {key: value for key, value in tree.items() if key not in AXES}
+    makers = {"grid": _grid, "zip": _zipped, "points": _points}
+    factors = [make(tree[name]) for name, make in makers.items() if tree.get(name) is not None]
+    combined = [{key: value for part in parts for key, value in part.items()} for parts in itertools.product(*factors)]
+    excludes = tree.get("exclude")
+    rules = (
+        [] if excludes is None else [_mapping(f"exclude[{i}]", r) for i, r in enumerate(_listed("exclude", excludes))]
+    )
+    kept = [choice for choice in combined if not _excluded(choice, base, rules)]
+    if not kept:
+        raise UsageError("exclude: nothing is left to run; every point matches a rule")
+    return base, kept
+
+
+def parse_params(texts: Iterable[str]) -> dict[str, list[Any]]:
+    """`["commit_order=first,last"]` as axes. Raises UsageError for what is no `key=v1[,v2 ...]`."""
+    axes: dict[str, list[Any]] = {}
+    for text in texts:
+        name, sign, values = text.partition("=")
+        if not sign or not name.strip():
+            raise UsageError(f"--param {text}: expected key=v1[,v2 ...]")
+        path = full_path(name.strip())
+        if path in axes:
+            raise UsageError(f"--param {text}: {path} is given twice; list its values with commas")
+        parts = _split(values)
+        if not all(parts):
+            raise UsageError(f"--param {text}: a value is empty")
+        axes[path] = [parse_value(part) for part in parts]
+    return axes
+
+
+def _split(values: str) -> list[str]:
+    """At commas outside brackets, so that `[1,2],default` is two values."""
+    parts, depth = [""], 0
+    for char in values:
+        depth += (char in "[{") - (char in "]}")
+        if char == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return [part.strip() for part in parts]
+
+
+def with_params(tree: Tree, axes: Mapping[str, list[Any]]) -> Tree:
+    """The spec with the command line's word in it: it replaces what the file says of the same parameter."""
+    result = copy.deepcopy(tree)
+    for name in ("grid", "zip"):
+        if isinstance(result.get(name), dict):
+            result[name] = {key: v for key, v in result[name].items() if full_path(key) not in axes} or None
+    single = {path: values[0] for path, values in axes.items() if len(values) == 1}
+    many = {path: values for path, values in axes.items() if len(values) > 1}
+    result = put(result, single)
+    if many:
+        result["grid"] = {**(result.get("grid") or {}), **many}
+    return result

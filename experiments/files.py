@@ -1,0 +1,56 @@
+"""Writing files so that a kill leaves the old one or the new one, never half of one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from ..errors import UsageError
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write `text` to a temporary file beside `path`, force it to disk, and rename it over `path`."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def publish_folder(temporary: Path, final: Path) -> None:
+    """Force every file of `temporary` to disk, then rename it to `final`, which is replaced if it exists."""
+    for file in temporary.rglob("*"):
+        if file.is_file():
+            with file.open("rb") as handle:
+                os.fsync(handle.fileno())
+    if final.exists():
+        shutil.rmtree(final)
+    temporary.replace(final)
+    sync_folder(final.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` durable, where the system can open folders."""
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def make_writable(folder: Path) -> Path:
+    """Create `folder` and prove by a file that it takes writes. Raises UsageError that names what stands in the way."""
+    probe = folder / f".writable.{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UsageError(
+            f"{folder}: cannot be written to ({error.strerror}); choose another folder with --out"
+        ) from error
+    return folder

@@ -1,0 +1,38 @@
+"""Ctrl-C that is noticed between two steps, so that what was measured is whole when it is written."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+
+class Interrupt:
+    """Inside the block the first SIGINT only sets `requested`; the second one raises KeyboardInterrupt at once.
+
+    Outside the main thread Python delivers no signals, and the block changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._before: Any = None
+        self._installed = False
+
+    def __enter__(self) -> Interrupt:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._note)
+            self._installed = True
+        return self
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._installed:
+            signal.signal(signal.SIGINT, self._before)
+            self._installed = False

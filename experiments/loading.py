@@ -1,0 +1,110 @@
+"""From a YAML or TOML file to a plain tree: duplicates, foreign types and non-finite numbers are refused by name."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..errors import UsageError
+
+Tree = dict[str, Any]
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without its two traps: a key given twice wins silently, and `off`, `no`, `on` turn into booleans."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, regexp) for tag, regexp in resolvers if tag not in ("tag:yaml.org,2002:bool",)]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(  # type: ignore[no-untyped-call]
+    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|false|False)$"), list("tTfF")
+)
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> Tree:
+    tree: Tree = {}
+    for key_node, value_node in node.value:
+        key = loader.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+        line = key_node.start_mark.line + 1
+        if not isinstance(key, Hashable) or not isinstance(key, str):
+            raise UsageError(f"line {line}: key {key!r} is not a text; quote it")
+        if key in tree:
+            raise UsageError(f"line {line}: key {key!r} is given twice; keep one")
+        tree[key] = loader.construct_object(value_node, deep=True)  # type: ignore[no-untyped-call]
+    return tree
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+
+
+def _parse_toml(text: str) -> Tree:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"is not TOML: {error}") from error
+
+
+def _parse_yaml(text: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else "?"
+        raise UsageError(f"line {line}: is not YAML: {error.problem or error.context}") from error
+    except yaml.YAMLError as error:
+        raise UsageError(f"is not YAML: {' '.join(str(error).split())}") from error
+
+
+def parse_value(text: str) -> Any:
+    """One YAML scalar or flow list, as on a command line: `8`, `full`, `[1, 2]`."""
+    return _parse_yaml(text)
+
+
+def refuse_non_finite(value: object, where: str) -> None:
+    """Raise UsageError for the first NaN or infinity below `value`; `where` is the dotted path to it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"{where}: {value} is not a finite number")
+    if isinstance(value, Mapping):
+        for key, below in value.items():
+            refuse_non_finite(below, f"{where}.{key}" if where else str(key))
+    elif isinstance(value, list | tuple):
+        for index, below in enumerate(value):
+            refuse_non_finite(below, f"{where}[{index}]")
+
+
+def read_text(path: Path) -> str:
+    """The file's text; a missing, unreadable or binary file is a UsageError that names it."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: is not a UTF-8 text file") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def load_tree(path: Path) -> Tree:
+    """Parse `path` (.toml, else YAML). Errors are one line that begins with the path."""
+    text = read_text(path)
+    try:
+        tree = _parse_toml(text) if path.suffix == ".toml" else _parse_yaml(text)
+        if not isinstance(tree, dict):
+            raise UsageError(
+                f"holds {'nothing' if tree is None else type(tree).__name__}, expected a mapping of fields"
+            )
+        refuse_non_finite(tree, "")
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+    return tree

@@ -1,0 +1,136 @@
+"""What an experiment is, typed. The defaults of the sections are written here (and the runner's in `runner.config`).
+
+A spec file holds the sections of one point, and beside them the axes that make many points of it:
+
+    workload: {regime: steady, settings: {...}, seed: 0}     or {trace: {...}}  or {generator: {...}}
+    runner:   {commit_order: first, graph_mode: full, ...}   fields of runner.config.RunnerConfig
+    device: auto
+    cost_model: llama-1b
+    measure:  {warmup_steps: 4, steps: 24, repeats: 1}
+    grid:     {runner.commit_order: [first, last]}           and zip, points, exclude (see `axes`)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ..errors import UsageError
+from ..runner.config import RunnerConfig
+from .loading import Tree
+from .typed import convert
+
+DeviceName = Literal["auto", "cpu", "sim", "cuda"]
+AXES = ("grid", "zip", "points", "exclude")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSpec:
+    """Replay of a public serving trace.
+
+    speed      arrivals come this many times faster than in the file
+    limit      requests taken from the head of the file; None takes all
+    jitter_ms  uniform jitter for traces whose times are ticks; 0 leaves them
+    """
+
+    file: str
+    format: str | None = None
+    limit: int | None = None
+    speed: float = 1.0
+    jitter_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratorSpec:
+    """Requests drawn from distributions, e.g. prompt {kind: lognormal, mean: 512, cv: 1}, arrivals {kind: poisson}."""
+
+    num_requests: int = 64
+    prompt: dict[str, Any] = field(default_factory=lambda: {"kind": "fixed", "value": 128})
+    output: dict[str, Any] = field(default_factory=lambda: {"kind": "fixed", "value": 32})
+    arrivals: dict[str, Any] = field(default_factory=lambda: {"kind": "at_once"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSpec:
+    """Exactly one source of requests: a named regime, a trace, or a generator.
+
+    `settings` are the regime's own parameters by name; `scheduler` overrides fields of the scheduler's configuration.
+    """
+
+    regime: str | None = None
+    trace: TraceSpec | None = None
+    generator: GeneratorSpec | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    scheduler: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureSpec:
+    """How much is measured.
+
+    warmup_steps    steps before measuring begins; their rows carry `warmup`
+    steps           measured steps; None goes on until every request is answered
+    steps_modelled  the same on a device without measured device times; None means as `steps`
+    repeats         launches of each point
+    """
+
+    warmup_steps: int = 0
+    steps: int | None = None
+    steps_modelled: int | None = None
+    repeats: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointSpec:
+    """One point: everything that decides what is measured."""
+
+    workload: WorkloadSpec = field(default_factory=WorkloadSpec)
+    runner: RunnerConfig = field(default_factory=RunnerConfig)
+    device: DeviceName = "auto"
+    cost_model: str = "llama-1b"
+    measure: MeasureSpec = field(default_factory=MeasureSpec)
+
+
+SECTIONS = tuple(section.name for section in dataclasses.fields(PointSpec))
+
+
+def _positive(value: float | None, name: str, least: int = 1) -> None:
+    if value is not None and value < least:
+        raise UsageError(f"{name}: {value} is too small; at least {least}")
+
+
+def _check(spec: PointSpec) -> None:
+    sources = [name for name in ("regime", "trace", "generator") if getattr(spec.workload, name) is not None]
+    if len(sources) != 1:
+        given = " and ".join(sources) or "none"
+        raise UsageError(f"workload: give exactly one of regime, trace and generator (given: {given})")
+    if spec.workload.settings and spec.workload.regime is None:
+        raise UsageError("workload.settings: are a regime's; a trace or generator has its own fields")
+    _positive(spec.measure.warmup_steps, "measure.warmup_steps", 0)
+    _positive(spec.measure.steps, "measure.steps")
+    _positive(spec.measure.steps_modelled, "measure.steps_modelled")
+    _positive(spec.measure.repeats, "measure.repeats")
+    if spec.workload.trace is not None:
+        _positive(spec.workload.trace.limit, "workload.trace.limit")
+        if spec.workload.trace.speed <= 0:
+            raise UsageError(f"workload.trace.speed: {spec.workload.trace.speed} must be above 0")
+
+
+def parse_point(tree: Mapping[str, Any]) -> PointSpec:
+    """The sections of one point as a PointSpec. Raises UsageError that names the field."""
+    spec = convert(PointSpec, tree, "")
+    _check(spec)
+    return spec
+
+
+def resolve_paths(tree: Tree, base: Path) -> Tree:
+    """`tree` with the trace's relative path taken relative to `base`, the folder of the spec file."""
+    workload = tree.get("workload")
+    trace = workload.get("trace") if isinstance(workload, dict) else None
+    if isinstance(trace, dict) and isinstance(trace.get("file"), str):
+        trace["file"] = str(base / trace["file"])
+    return tree

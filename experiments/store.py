@@ -1,0 +1,110 @@
+"""The folder of a sweep: plan.json first, then one folder a point with its recording and summary.json.
+
+A point's folder appears by one rename after everything in it is on disk: it is whole or it is not there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ..errors import UsageError
+from .files import make_writable, publish_folder, write_atomically
+from .loading import read_text
+from .plan import Plan, Point, read_plan
+
+SUMMARY_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PointResult:
+    """How one point ended. `summary` are its figures, empty when it failed; `reason` is empty when it did not."""
+
+    point: Point
+    status: Literal["ok", "failed"]
+    summary: dict[str, Any]
+    reason: str = ""
+    wall_s: float = 0.0
+
+
+class SweepStore:
+    """One sweep's folder, made for one plan."""
+
+    def __init__(self, root: Path, plan: Plan) -> None:
+        self.root = root
+        self.plan = plan
+
+    @classmethod
+    def create(cls, root: Path, plan: Plan) -> SweepStore:
+        """A new folder with the plan in it. Raises UsageError if it cannot be written or holds another sweep."""
+        if (root / "plan.json").exists():
+            raise UsageError(f"{root}: holds a sweep already; add --resume to go on with it, or choose another --out")
+        make_writable(root / "points")
+        write_atomically(root / "plan.json", plan.to_json())
+        return cls(root, plan)
+
+    @classmethod
+    def resume(cls, root: Path, plan: Plan | None) -> SweepStore:
+        """The sweep that is in `root`; `plan`, where given, must be the same as the one that it was made for."""
+        path = root / "plan.json"
+        if not path.exists():
+            raise UsageError(f"{root}: holds no plan.json, so there is nothing to resume; drop --resume to start")
+        stored = read_plan(read_text(path), str(path))
+        if plan is not None and [p.id for p in plan.points] != [p.id for p in stored.points]:
+            differ = len({p.id for p in plan.points} ^ {p.id for p in stored.points})
+            raise UsageError(
+                f"{root}: was made for another plan ({differ} points differ);"
+                " give --resume without specs and parameters, or choose another --out"
+            )
+        make_writable(root / "points")
+        return cls(root, stored)
+
+    def folder(self, point: Point) -> Path:
+        """Where the point's recording and summary.json are, once it has been measured."""
+        return self.root / "points" / point.folder
+
+    def begin(self, point: Point) -> Path:
+        """An empty folder to measure into; `finish` publishes it."""
+        temporary = self.root / "points" / f".{point.folder}.{os.getpid()}.tmp"
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        return temporary
+
+    def finish(self, temporary: Path, result: PointResult, record: dict[str, Any]) -> None:
+        """Write summary.json into `temporary` and publish it as the point's folder."""
+        point = result.point
+        head = {
+            "version": SUMMARY_VERSION,
+            "id": point.id,
+            "slug": point.slug,
+            "repeat": point.repeat,
+            "status": result.status,
+            "reason": result.reason,
+            "wall_s": round(result.wall_s, 3),
+            "choice": point.choice,
+        }
+        write_atomically(temporary / "summary.json", json.dumps({**head, **record}, indent=1) + "\n")
+        publish_folder(temporary, self.folder(point))
+
+    def abandon(self, temporary: Path) -> None:
+        """Drop what an interrupted point has written."""
+        shutil.rmtree(temporary, ignore_errors=True)
+
+    def status(self, point: Point) -> str | None:
+        """`ok` or `failed` as summary.json says; None for a point that has none."""
+        path = self.folder(point) / "summary.json"
+        if not path.exists():
+            return None
+        try:
+            status = json.loads(read_text(path)).get("status")
+        except ValueError:
+            return None  # not ours or damaged: it is measured again
+        return status if isinstance(status, str) else None
+
+    def done(self) -> list[Point]:
+        """The points that ended well."""
+        return [point for point in self.plan.points if self.status(point) == "ok"]
