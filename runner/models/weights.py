@@ -1,0 +1,68 @@
+"""Weights of one decoder, and random ones that are the same on every machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from ..seeds import stream_generator
+from .config import ModelConfig
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWeights:
+    """One decoder layer. H hidden, I intermediate, D head_dim; matrices are [out, in] as in torch.nn.Linear.
+
+    Query, key and value lie in one matrix, gate and up in another: fewer and larger products, the same numbers.
+    """
+
+    attention_norm: torch.Tensor  # [H]
+    qkv: torch.Tensor  # [(heads + 2 * kv_heads) * D, H]
+    output: torch.Tensor  # [H, heads * D]
+    mlp_norm: torch.Tensor  # [H]
+    gate_up: torch.Tensor  # [2 * I, H]
+    down: torch.Tensor  # [H, I]
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderWeights:
+    """All weights. With tied embeddings `lm_head` is the tensor `embedding`."""
+
+    embedding: torch.Tensor  # [vocab, H]
+    layers: tuple[LayerWeights, ...]
+    final_norm: torch.Tensor  # [H]
+    lm_head: torch.Tensor  # [vocab, H]
+
+
+def random_weights(config: ModelConfig, seed: int, device: torch.device) -> DecoderWeights:
+    """Weights with standard deviation `config.init_std` and norms of one, by seed.
+
+    Every tensor has its own stream, so adding a layer changes no other. Values are uniform and not normal: a uniform
+    float32 is exact arithmetic on generator bits, a normal one goes through log and cos, which differ by machine.
+    """
+
+    def matrix(name: str, rows: int, columns: int) -> torch.Tensor:
+        values = torch.rand((rows, columns), generator=stream_generator(seed, "weights", name))
+        values.sub_(0.5).mul_(config.init_std * 12**0.5)
+        return values.to(device=device, dtype=config.torch_dtype)
+
+    def norm() -> torch.Tensor:
+        return torch.ones(config.hidden_size, dtype=config.torch_dtype, device=device)
+
+    hidden, width = config.hidden_size, config.head_dim
+    qkv_rows = (config.num_attention_heads + 2 * config.num_key_value_heads) * width
+    layers = tuple(
+        LayerWeights(
+            attention_norm=norm(),
+            qkv=matrix(f"layers.{i}.qkv", qkv_rows, hidden),
+            output=matrix(f"layers.{i}.output", hidden, config.num_attention_heads * width),
+            mlp_norm=norm(),
+            gate_up=matrix(f"layers.{i}.gate_up", 2 * config.intermediate_size, hidden),
+            down=matrix(f"layers.{i}.down", hidden, config.intermediate_size),
+        )
+        for i in range(config.num_hidden_layers)
+    )
+    embedding = matrix("embedding", config.vocab_size, hidden)
+    lm_head = embedding if config.tie_word_embeddings else matrix("lm_head", config.vocab_size, hidden)
+    return DecoderWeights(embedding, layers, norm(), lm_head)
