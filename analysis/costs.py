@@ -1,0 +1,75 @@
+"""What launches and host waits cost beside the work itself, as a recording shows it, for use where it does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from .tables import BoolArray, LongArray, floats, texts
+
+CALIBRATED_LATENCY = {"copy": "kernel", "kernel": "kernel", "memset": "kernel", "graph": "graph"}
+"""Kind of operation -> key of `launch_latency_ns` in the table `calibration`."""
+
+
+def calibrated(calibration: pd.DataFrame, name: str, key: str) -> int | None:
+    """One calibrated constant in ns, None where the table has none."""
+    values, valid = floats(calibration, "value")
+    rows = zip(texts(calibration, "name"), texts(calibration, "key"), values, valid, strict=True)
+    return next((round(float(value)) for found, at, value, ok in rows if ok and (found, at) == (name, key)), None)
+
+
+def launch_latencies(
+    calibration: pd.DataFrame, kinds: Sequence[str], delay_ns: LongArray, host_started: BoolArray
+) -> dict[str, int]:
+    """Latency by kind of operation: from the end of the call to the start on an idle queue.
+
+    The lower median over operations that the host itself started (`host_started`, nothing on the device held them
+    back). A kind without such operations takes the calibrated latency, but never more than its smallest delay.
+    """
+    names = np.array(kinds, dtype=object)
+    found = {}
+    for kind in dict.fromkeys(kinds):
+        mine = names == kind
+        free = np.sort(delay_ns[mine & host_started])
+        if len(free):
+            found[kind] = int(free[(len(free) - 1) // 2])
+            continue
+        constant = calibrated(calibration, "launch_latency_ns", CALIBRATED_LATENCY.get(kind, "kernel"))
+        least = int(delay_ns[mine].min())
+        found[kind] = least if constant is None else min(constant, least)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class WaitCosts:
+    """A host wait returns at max(call + overhead, end of the operation + wake-up)."""
+
+    overhead_ns: int
+    wakeup_ns: int
+
+    def of(self, call_ns: int, back_ns: int, done_ns: int) -> tuple[int, int]:
+        """(overhead, wake-up) of one wait, such that a replay returns exactly when the recorded one did.
+
+        The term that was binding is what the recording shows; the other one is the usual cost, as far as it fits.
+        """
+        took, after = back_ns - call_ns, back_ns - done_ns
+        if done_ns <= call_ns or done_ns + self.wakeup_ns < call_ns + self.overhead_ns:
+            return took, min(self.wakeup_ns, after)
+        return max(0, min(self.overhead_ns, took)), after
+
+
+def wait_costs(calibration: pd.DataFrame, waits: Sequence[tuple[int, int, int]]) -> WaitCosts:
+    """Usual costs from (call, return, end of the awaited operation) of all waits; lower medians.
+
+    A cost that no wait shows is the calibrated one (`host_cost_ns` event_synchronize, `sync_wakeup_ns` event), or else
+    the other of the two.
+    """
+    idle = sorted(back - call for call, back, done in waits if done <= call)
+    blocked = sorted(back - done for call, back, done in waits if done > call)
+    overhead = idle[(len(idle) - 1) // 2] if idle else calibrated(calibration, "host_cost_ns", "event_synchronize")
+    wakeup = blocked[(len(blocked) - 1) // 2] if blocked else calibrated(calibration, "sync_wakeup_ns", "event")
+    known = [cost for cost in (overhead, wakeup) if cost is not None] or [0]
+    return WaitCosts(known[0] if overhead is None else overhead, known[0] if wakeup is None else wakeup)

@@ -1,0 +1,135 @@
+"""How much of a copy is left exposed, how much is hidden and behind what: answers of the queue model, not of overlap.
+
+    exposed = start of the copy's first consumer - its start if the copy took no time (all else as recorded)
+    hidden  = |C| - exposed
+    queue_delay = start of the copy - end of its enqueueing call
+    exposed_step = what the steady period of a step loses when the buffer's copies take no time in any step
+
+`exposed` asks about one copy in one step, `exposed_step` about the run: with two steps in flight a copy delays its own
+consumer fully and may still cost the period nothing, or the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from .operations import Operations
+from .overlap import RESOLUTION
+from .replay import Timeline, changed, first_consumers, replays
+from .stats import Number
+from .tables import Process, TableSource, counted_steps, first_by, ints, matches, records, stack
+from .what_if import period_change
+from .window import MASKS, masks, window
+
+COLUMNS = {
+    "step": "Int64", "counted": "boolean", "size_bytes": "Int64", "copy_ns": "Int64", "queue_delay_ns": "Int64",
+    "exposed_ns": "Int64", "hidden_ns": "Int64", **{f"hidden_by_{mask}_ns": "Int64" for mask in MASKS},
+    "reason": "string",
+}
+Row = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """Exposure of a buffer's copies.
+
+    steps             a row a copy: step, counted, size_bytes, copy_ns, queue_delay_ns, exposed_ns, hidden_ns,
+                      hidden_by_host_ns, hidden_by_previous_forward_ns, hidden_by_copy_ns, hidden_by_other_ns, reason
+    exposed_step_ns   mean over the steady steps; None with `exposed_step_reason`
+    misfit_ns         how far the unchanged replay strays from the recording at most (0 for a modelled one); None when
+                      nothing could be replayed
+    left_out          device operations that could not be replayed (no enqueueing call or no device times)
+    """
+
+    steps: pd.DataFrame
+    exposed_step_ns: Number | None
+    exposed_step_reason: str | None
+    misfit_ns: int | None
+    left_out: int
+
+
+def exposure(recording: TableSource, buffer: str = "block_table") -> Exposure:
+    """Exposure of the copies of `buffer` to the device. Of several processes the period change is that of the first."""
+    replayed = replays(recording)
+    steps = stack([(process, records(_rows(process, line, buffer), COLUMNS)) for process, line in replayed.parts])
+    if replayed.first is None:
+        return Exposure(steps, None, "no device operation can be replayed", None, 0)
+    value, reason = _exposed_step(*replayed.first, buffer)
+    known = [line for _, line in replayed.parts if line is not None]
+    return Exposure(
+        steps, value, reason, max(line.misfit_ns for line in known), sum(line.ops.left_out for line in known),
+    )
+
+
+def _rows(process: Process, line: Timeline | None, buffer: str) -> Iterator[Row]:
+    """A row for each host-to-device copy of `buffer`, in recorded order."""
+    copies = process.table("copies")
+    chosen = np.flatnonzero(matches(copies, "buffer", buffer) & ~matches(copies, "direction", "d2h"))
+    found = _exposed(process, line, buffer) if line is not None else {}
+    steps = process.table("steps")
+    numbers, numbered = ints(steps, "step")
+    step, in_step = ints(copies, "step")
+    counted = in_step & (first_by(numbers, numbered & counted_steps(steps), step) >= 0)
+    size, has_size = ints(copies, "size_bytes")
+    start, has_start = ints(copies, "start_ns")
+    end, has_end = ints(copies, "end_ns")
+    enqueued, has_enqueued = ints(copies, "enqueue_end_ns")
+    for row in chosen.tolist():
+        timed = has_start[row] and has_end[row]
+        yield {
+            "step": step[row] if in_step[row] else None, "counted": bool(counted[row]),
+            "size_bytes": size[row] if has_size[row] else None, "copy_ns": end[row] - start[row] if timed else None,
+            "queue_delay_ns": start[row] - enqueued[row] if has_start[row] and has_enqueued[row] else None,
+            **found.get(row, {"reason": "the copy has no device times or no enqueueing call"}),
+        }
+
+
+def _exposed(process: Process, line: Timeline, buffer: str) -> dict[int, Row]:
+    """Row of `copies` -> exposed, hidden and its split, or the reason why not."""
+    ops = line.ops
+    copies = np.array([op for op, name in enumerate(ops.buffer) if name == buffer], dtype=np.int64)
+    readers = first_consumers(process, ops, copies)
+    consumer_of = dict(zip(copies.tolist(), readers.tolist(), strict=True))
+    err, has_err = ints(process.table("copies"), "err_ns")
+    found: dict[int, Row] = {}
+    tails: dict[str, int] = {}
+    for op, lane in enumerate(ops.lane):
+        if op in consumer_of:
+            row = int(ops.copy_row[op])
+            known_err = int(err[row]) if has_err[row] else None
+            reason = _why_not(ops, op, consumer_of[op], known_err)
+            found[row] = {"reason": reason} if reason else _one(line, op, consumer_of[op], tails)
+        tails[lane] = op
+    return found
+
+
+def _why_not(ops: Operations, copy: int, consumer: int, err_ns: int | None) -> str | None:
+    if consumer < 0:
+        return "the copy's first consumer is not declared"
+    if consumer < copy:
+        return "the declared consumer was enqueued before the copy"
+    if err_ns is None:
+        return "error of the copy's times is unknown"
+    if int(ops.end_ns[copy]) - int(ops.start_ns[copy]) < RESOLUTION * err_ns:
+        return f"copy shorter than {RESOLUTION} times its error"
+    return None
+
+
+def _one(line: Timeline, copy: int, consumer: int, tails: dict[str, int]) -> Row:
+    times = line.baseline.ops[copy]
+    cut = window(line, copy, consumer, tails)
+    free = cut.free()
+    exposed = line.baseline.ops[consumer].start_ns - free.ops[consumer].start_ns
+    hidden = times.end_ns - times.start_ns - exposed
+    split = masks(line, cut, free, hidden)
+    return {"exposed_ns": exposed, "hidden_ns": hidden, **{f"hidden_by_{mask}_ns": split[mask] for mask in MASKS}}
+
+
+def _exposed_step(process: Process, line: Timeline, buffer: str) -> tuple[Number | None, str | None]:
+    if buffer not in line.ops.buffer:
+        return None, f"no copy of {buffer} can be replayed"
+    return period_change(process, line, changed(line, {buffer: 0.0}, {}))

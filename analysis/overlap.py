@@ -1,0 +1,145 @@
+"""With what a host-to-device copy shared time: index building, the whole preparation, the forward before it.
+
+These are descriptions. How much of the copy was really hidden is a question for `exposure`: an overlap of 100 % can
+make a step slower, and a copy without any overlap can cost nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from .intervals import pairwise_overlap_bounds
+from .operations import Operations, operations
+from .tables import (
+    BoolArray,
+    LongArray,
+    Process,
+    TableSource,
+    counted_steps,
+    first_by,
+    flags,
+    gather,
+    ints,
+    matches,
+    nullable,
+    nullable_floats,
+)
+
+PARTNERS = ("build", "preprocess", "previous_forward")
+RESOLUTION = 4
+"""A copy shorter than this many times its error has no overlap fraction."""
+
+
+def copy_overlap(recording: TableSource, buffer: str = "block_table") -> pd.DataFrame:
+    """A row for each copy of `buffer`, in recorded order.
+
+    Columns: step, counted (its step is neither warm-up nor incomplete), size_bytes, copy_ns = |C|, err_ns, queued; and
+    for each partner `build` (C with `build_indices` of its step), `preprocess` and `previous_forward` (the interval
+    from the first to the last device operation of the latest earlier forward):
+    X_ns, X_min_ns, X_max_ns (over all shifts of C by at most err_ns), X_fraction (of |C|);
+    reason: why something is null, else null.
+    """
+    return gather(recording, lambda process: _copy_overlap(process, buffer))
+
+
+def _copy_overlap(process: Process, buffer: str) -> pd.DataFrame:
+    copies = process.table("copies")
+    copies = copies[matches(copies, "buffer", buffer)] if len(copies) else copies
+    start, has_start = ints(copies, "start_ns")
+    end, has_end = ints(copies, "end_ns")
+    err, has_err = ints(copies, "err_ns")
+    step, in_step = ints(copies, "step")
+    timed = has_start & has_end
+    resolved = timed & has_err & (end - start >= RESOLUTION * err) & (end > start)
+    table: dict[str, object] = {
+        "step": nullable(step, in_step), "counted": _counted(process, step, in_step),
+        "size_bytes": nullable(*ints(copies, "size_bytes")), "copy_ns": nullable(end - start, timed),
+        "err_ns": nullable(err, has_err), "queued": flags(copies, "queued", null=False),
+    }
+    reasons = _reasons(timed, has_err, resolved)
+    partners = {
+        "build": spans_by_step(process, "range", "build_indices", step),
+        "preprocess": spans_by_step(process, "phase", "preprocess", step),
+        "previous_forward": _previous_forward(process, step),
+    }
+    for name, (there, found) in partners.items():
+        found = found & in_step
+        both = timed & found
+        value, low, high = pairwise_overlap_bounds(np.stack((start, end), axis=1), there, err)
+        table[f"{name}_ns"] = nullable(value, both)
+        table[f"{name}_min_ns"] = nullable(low, both & has_err)
+        table[f"{name}_max_ns"] = nullable(high, both & has_err)
+        fraction = value / np.where(resolved, end - start, 1)
+        table[f"{name}_fraction"] = nullable_floats(fraction, both & resolved)
+        absent = f"{name}: not recorded"
+        reasons = [reason or (None if ok else absent) for reason, ok in zip(reasons, found, strict=True)]
+    table["reason"] = pd.array(reasons, dtype="string")
+    return pd.DataFrame(table)
+
+
+def _reasons(timed: BoolArray, has_err: BoolArray, resolved: BoolArray) -> list[str | None]:
+    words: list[str | None] = []
+    for has_times, knows_err, ok in zip(timed, has_err, resolved, strict=True):
+        if not has_times:
+            words.append("no device times of the copy")
+        elif not knows_err:
+            words.append("error of the copy's times is unknown")
+        else:
+            words.append(None if ok else f"copy shorter than {RESOLUTION} times its error")
+    return words
+
+
+def _counted(process: Process, step: LongArray, in_step: BoolArray) -> BoolArray:
+    steps = process.table("steps")
+    numbers, numbered = ints(steps, "step")
+    row = first_by(numbers, numbered & counted_steps(steps), step)
+    return in_step & (row >= 0)
+
+
+def spans_by_step(process: Process, kind: str, name: str, wanted: LongArray) -> tuple[LongArray, BoolArray]:
+    """[n, 2] intervals of the host span `name` in the steps `wanted`, and where there is one.
+
+    Several spans of a name in one step give the interval from the first start to the last end.
+    """
+    spans = process.table("spans")
+    rows = spans[matches(spans, "kind", kind) & matches(spans, "name", name)] if len(spans) else spans
+    step, in_step = ints(rows, "step")
+    start, has_start = ints(rows, "start_ns")
+    end, has_end = ints(rows, "end_ns")
+    whole = in_step & has_start & has_end
+    return _hull(step[whole], start[whole], end[whole], wanted)
+
+
+def _hull(step: LongArray, start: LongArray, end: LongArray, wanted: LongArray) -> tuple[LongArray, BoolArray]:
+    """Intervals from the first start to the last end of each wanted step."""
+    if not len(step):
+        return np.zeros((len(wanted), 2), dtype=np.int64), np.zeros(len(wanted), dtype=np.bool_)
+    numbers, place = np.unique(step, return_inverse=True)
+    first = np.full(len(numbers), np.iinfo(np.int64).max)
+    last = np.full(len(numbers), np.iinfo(np.int64).min)
+    np.minimum.at(first, place, start)
+    np.maximum.at(last, place, end)
+    at = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+    found = numbers[at] == wanted
+    hull = np.stack((np.where(found, first[at], 0), np.where(found, last[at], 0)), axis=1)
+    return hull, found
+
+
+def _previous_forward(process: Process, wanted: LongArray) -> tuple[LongArray, BoolArray]:
+    """The device interval of the latest forward of a step before each wanted one."""
+    ops = operations(process)
+    forward = forward_rows(ops)
+    steps = np.unique(ops.step[forward])
+    if not len(steps):
+        return np.zeros((len(wanted), 2), dtype=np.int64), np.zeros(len(wanted), dtype=np.bool_)
+    before = np.searchsorted(steps, wanted, side="left") - 1
+    chosen = steps[np.maximum(before, 0)]
+    hull, found = _hull(ops.step[forward], ops.start_ns[forward], ops.end_ns[forward], chosen)
+    return hull, found & (before >= 0)
+
+
+def forward_rows(ops: Operations) -> BoolArray:
+    """Operations that the host enqueued in the phase `forward` of a step, copies left out."""
+    named = np.array([phase == "forward" for phase in ops.phase], dtype=np.bool_)
+    return named & (ops.copy_row < 0) & (ops.step >= 0)

@@ -1,0 +1,187 @@
+"""Where a step's time goes: host time by phase, device time by phase, and whether the host phases close to the period.
+
+Host and device figures stand side by side and are never added: they overlap in time by design.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from .stats import Number, median, quantile, share, total
+from .tables import (
+    BoolArray,
+    LongArray,
+    Process,
+    TableSource,
+    counted_steps,
+    flags,
+    gather,
+    ints,
+    matches,
+    nullable,
+    processes,
+    records,
+)
+
+HOST_PHASES = ("preprocess", "forward", "sample", "between_steps")
+DEVICE_FIGURES = ("span_ns", "starved_ns", "busy_ns")
+CLOSING_LIMIT = 0.01
+QUANTILES = {"n": "Int64", "p10_ns": "Int64", "p50_ns": "Float64", "p90_ns": "Int64"}
+SHARED_COLUMNS = {"name": "string", **QUANTILES, "share": "Float64"}
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSummary:
+    """The phases of a recording in figures.
+
+    host            a row a phase: name, n, p10_ns, p50_ns, p90_ns, share (of the period, over steps that have both)
+    ranges          the same for sub-ranges (`build_indices`, ...); share is of the preprocess phase
+    device          a row a phase and figure: name, figure (span_ns, starved_ns, busy_ns), n, p10_ns, p50_ns, p90_ns;
+                    null with n = 0 where nothing was measured
+    steps_counted   steps behind the figures; warm-up and incomplete steps are left out and counted
+    closing_worst   largest |sum of host phases / period - 1| of a counted step; None when no step has both
+    closing_share   share of the checked steps that close within 1 %
+    """
+
+    host: pd.DataFrame
+    ranges: pd.DataFrame
+    device: pd.DataFrame
+    steps_counted: int
+    steps_warmup: int
+    steps_incomplete: int
+    closing_checked: int
+    closing_worst: float | None
+    closing_share: float | None
+
+
+def phase_steps(recording: TableSource) -> pd.DataFrame:
+    """A row a step, in step order.
+
+    Columns: step, start_ns, period_ns, preprocess_ns, forward_ns, sample_ns, between_steps_ns (host), sum_ns (null
+    unless all four are known), closing (sum / period - 1), counted, warmup, complete.
+    """
+    return gather(recording, _phase_steps)
+
+
+def _phase_steps(process: Process) -> pd.DataFrame:
+    steps = process.table("steps")
+    numbers, numbered = ints(steps, "step")
+    table: dict[str, object] = {"step": nullable(numbers, numbered)}
+    for name in ("start_ns", "period_ns"):
+        table[name] = nullable(*ints(steps, name))
+    sums, known = np.zeros(len(steps), dtype=np.int64), np.ones(len(steps), dtype=np.bool_)
+    for phase in HOST_PHASES:
+        values, valid = _host_time(process, phase, numbers)
+        table[f"{phase}_ns"] = nullable(values, valid)
+        sums, known = sums + values, known & valid
+    period, has_period = ints(steps, "period_ns")
+    checked = known & has_period & (period > 0)
+    table["sum_ns"] = nullable(sums, known)
+    closing = (sums - period) / np.where(checked, period, 1)
+    table["closing"] = pd.arrays.FloatingArray(np.where(checked, closing, 0.0), ~checked)
+    table["counted"] = counted_steps(steps)
+    table["warmup"] = flags(steps, "warmup", null=False)
+    table["complete"] = flags(steps, "complete", null=True)
+    return pd.DataFrame(table)
+
+
+def _host_time(process: Process, phase: str, numbers: LongArray) -> tuple[LongArray, BoolArray]:
+    """Host time of `phase` in each step; a phase that occurs several times in a step is summed."""
+    rows = process.table("phases")
+    rows = rows[matches(rows, "name", phase)] if len(rows) else rows
+    return sum_by_step(rows, "host_ns", numbers)
+
+
+def sum_by_step(rows: pd.DataFrame, column: str, numbers: LongArray) -> tuple[LongArray, BoolArray]:
+    """Sum of `column` over the rows of each step number. Null where no row has a value or one of them is null."""
+    step, has_step = ints(rows, "step")
+    values, valid = ints(rows, column)
+    sums = np.zeros(len(numbers), dtype=np.int64)
+    present, missing = np.zeros(len(numbers), dtype=np.bool_), np.zeros(len(numbers), dtype=np.bool_)
+    order = np.argsort(numbers, kind="stable")
+    if not len(numbers) or not len(step):
+        return sums, present
+    place = np.minimum(np.searchsorted(numbers[order], step), len(numbers) - 1)
+    target = order[place]
+    found = has_step & (numbers[target] == step)
+    np.add.at(sums, target[found], values[found])
+    present[target[found & valid]] = True
+    missing[target[found & ~valid]] = True
+    return sums, present & ~missing
+
+
+def phase_summary(recording: TableSource) -> PhaseSummary:
+    """Medians, p10 / p90 (nearest rank) and shares of the counted steps; see `PhaseSummary`."""
+    steps = phase_steps(recording)
+    counted = steps[steps["counted"].to_numpy(dtype=np.bool_)]
+    closing = counted["closing"].dropna().abs().to_numpy(dtype=np.float64)
+    return PhaseSummary(
+        host=records([_host_row(counted, phase) for phase in HOST_PHASES], SHARED_COLUMNS),
+        ranges=_ranges(recording),
+        device=_device(recording),
+        steps_counted=len(counted),
+        steps_warmup=int(steps["warmup"].sum()),
+        steps_incomplete=int((~steps["complete"]).sum()),
+        closing_checked=len(closing),
+        closing_worst=float(closing.max()) if len(closing) else None,
+        closing_share=float((closing <= CLOSING_LIMIT).mean()) if len(closing) else None,
+    )
+
+
+def _quantiles(values: LongArray) -> dict[str, Number | None]:
+    return {"n": len(values), "p10_ns": quantile(values, 10), "p50_ns": median(values), "p90_ns": quantile(values, 90)}
+
+
+def _host_row(counted: pd.DataFrame, phase: str) -> dict[str, object]:
+    values, valid = ints(counted, f"{phase}_ns")
+    period, has_period = ints(counted, "period_ns")
+    both = valid & has_period
+    return {"name": phase, **_quantiles(values[valid]), "share": share(total(values[both]), total(period[both]))}
+
+
+def _counted_numbers(process: Process) -> LongArray:
+    steps = process.table("steps")
+    numbers, numbered = ints(steps, "step")
+    return numbers[numbered & counted_steps(steps)]
+
+
+def _ranges(recording: TableSource) -> pd.DataFrame:
+    """Host sub-ranges of the counted steps: time of a name in a step, then quantiles over the steps that have it."""
+    found: dict[str, list[LongArray]] = {}
+    preprocess = 0
+    for process in processes(recording):
+        spans, numbers = process.table("spans"), _counted_numbers(process)
+        preprocess += total(_host_time(process, "preprocess", numbers)[0])
+        rows = spans[matches(spans, "kind", "range")]
+        start, has_start = ints(rows, "start_ns")
+        end, has_end = ints(rows, "end_ns")
+        timed = rows.assign(time_ns=nullable(end - start, has_start & has_end))
+        for name in [name for name in timed["name"].unique() if isinstance(name, str)] if len(timed) else []:
+            values, valid = sum_by_step(timed[matches(timed, "name", name)], "time_ns", numbers)
+            found.setdefault(name, []).append(values[valid])
+    rows_out = []
+    for name, parts in found.items():
+        times = np.concatenate(parts)
+        rows_out.append({"name": name, **_quantiles(times), "share": share(total(times), preprocess)})
+    return records(rows_out, SHARED_COLUMNS)
+
+
+def _device(recording: TableSource) -> pd.DataFrame:
+    rows = []
+    parts = processes(recording)
+    for phase in HOST_PHASES[:-1]:
+        for figure in DEVICE_FIGURES:
+            values = [_device_values(process, phase, figure) for process in parts]
+            joined = np.concatenate(values) if values else np.zeros(0, dtype=np.int64)
+            rows.append({"name": phase, "figure": figure, **_quantiles(joined)})
+    return records(rows, {"name": "string", "figure": "string", **QUANTILES})
+
+
+def _device_values(process: Process, phase: str, figure: str) -> LongArray:
+    rows = process.table("phases")
+    rows = rows[matches(rows, "name", phase)] if len(rows) else rows
+    values, valid = sum_by_step(rows, figure, _counted_numbers(process))
+    return values[valid]

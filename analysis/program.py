@@ -1,0 +1,162 @@
+"""From tables to a queue program: host events in order, and what each operation waits for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..instrumentation.queues import Enqueue, HostWait, HostWork, Instruction
+from .costs import launch_latencies, wait_costs
+from .operations import Operations
+from .tables import LongArray, Process, ints, matches, texts
+
+ENQUEUE, MARK, WAIT = 0, 1, 2
+"""Kinds of host events; the order in which events of the same instant happen."""
+
+
+class ProgramBuilder:
+    """Turns host events in order into instructions. Operations are numbered by their position in `ops`."""
+
+    def __init__(self, process: Process, ops: Operations) -> None:
+        self._process = process
+        self._ops = ops
+        self._index = ops.index()
+        self._events = self._edges()
+        times, kinds, refs = self._host_events()
+        self.origin_ns = int(times.min())
+        order = np.lexsort((kinds, times))
+        self._queue = list(zip((times - self.origin_ns)[order].tolist(), kinds[order].tolist(), refs[order].tolist(),
+                               strict=True))
+        self.start = ops.start_ns - self.origin_ns
+        self.end = ops.end_ns - self.origin_ns
+        self._enqueued = self._points() - self.origin_ns
+        self._starts, self._ends = self.start.tolist(), self.end.tolist()
+        self._blocked = self._queue_bound()
+        calibration = process.table("calibration")
+        host_started = self.start > np.array(self._blocked, dtype=np.int64)
+        self.latency = launch_latencies(calibration, ops.kind, self.start - self._enqueued, host_started)
+        self._wait_costs = wait_costs(calibration, [
+            (call - self.origin_ns, back - self.origin_ns, self._ends[op])
+            for call, back, op in self._wait_rows if op is not None
+        ])
+        self.at = np.full(len(ops), -1, dtype=np.int64)
+        self.step_at: list[int] = []
+        self._program: list[Instruction] = []
+        self._phases: list[str | None] = []
+        self._phase: str | None = None
+        self._now = 0
+
+    def _points(self) -> LongArray:
+        """When an operation is handed over: the end of its call, or the start of a call that blocks until it ended."""
+        points: LongArray = np.where(self._ops.blocking, self._ops.call_ns, self._ops.enqueued_ns)
+        return points
+
+    def _edges(self) -> dict[int, tuple[int, ...]]:
+        """Operation -> operations of other queues that it waits for by an event, if they were enqueued before it."""
+        edges = self._process.table("edges")
+        edges = edges[matches(edges, "kind", "event")] if len(edges) else edges
+        waiting, has_waiting = ints(edges, "waiting")
+        awaited, has_awaited = ints(edges, "awaited")
+        found: dict[int, tuple[int, ...]] = {}
+        usable = has_waiting & has_awaited
+        for later, earlier in zip(waiting[usable].tolist(), awaited[usable].tolist(), strict=True):
+            op, before = self._index.get(later), self._index.get(earlier)
+            if op is not None and before is not None and before < op:
+                found[op] = (*found.get(op, ()), before)
+        return found
+
+    def _host_events(self) -> tuple[LongArray, LongArray, LongArray]:
+        """(time, kind, reference) of enqueues, waits and borders; the reference is a position in its own list."""
+        enqueues = self._points()
+        waits = self._process.table("waits")
+        call, has_call = ints(waits, "start_ns")
+        back, has_back = ints(waits, "end_ns")
+        awaited, has_awaited = ints(waits, "awaited")
+        whole = has_call & has_back
+        self._wait_rows = [
+            (begin, end, self._index.get(op) if known else None)
+            for begin, end, op, known in zip(call[whole].tolist(), back[whole].tolist(), awaited[whole].tolist(),
+                                             has_awaited[whole].tolist(), strict=True)
+        ]
+        marks = self._mark_times()
+        times = np.concatenate((enqueues, marks, call[whole]))
+        kinds = np.repeat([ENQUEUE, MARK, WAIT], [len(enqueues), len(marks), int(whole.sum())])
+        refs = np.concatenate([np.arange(count) for count in (len(enqueues), len(marks), int(whole.sum()))])
+        return times, kinds, refs
+
+    def _mark_times(self) -> LongArray:
+        """Starts of steps and borders of phases. `_marks[i]` says what mark i is: (step row or -1, phase after it)."""
+        steps = self._process.table("steps")
+        start, has_start = ints(steps, "start_ns")
+        numbers, numbered = ints(steps, "step")
+        whole = has_start & numbered
+        order = np.argsort(start[whole], kind="stable")
+        self.step_numbers = numbers[whole][order]
+        spans = self._process.table("spans")
+        rows = spans[matches(spans, "kind", "phase")] if len(spans) else spans
+        begin, has_begin = ints(rows, "start_ns")
+        end, has_end = ints(rows, "end_ns")
+        timed = has_begin & has_end
+        names = [name for name, ok in zip(texts(rows, "name"), timed, strict=True) if ok]
+        borders = sorted(
+            [(int(time), 0, None) for time in end[timed]]
+            + [(int(time), 1, name) for time, name in zip(begin[timed], names, strict=True)],
+            key=lambda border: border[:2],
+        )
+        self._marks: list[tuple[bool, str | None]] = [(True, None)] * int(whole.sum())
+        self._marks += [(False, name) for _, _, name in borders]
+        return np.concatenate((start[whole][order], np.array([border[0] for border in borders], dtype=np.int64)))
+
+    def _queue_bound(self) -> list[int]:
+        """For each operation the latest of what it waits for on the device, -1 where nothing came before it."""
+        tails: dict[str, int] = {}
+        bound = []
+        for op, lane in enumerate(self._ops.lane):
+            ends = [tails.get(lane, -1), *(self._ends[before] for before in self._events.get(op, ()))]
+            bound.append(max(ends))
+            tails[lane] = self._ends[op]
+        return bound
+
+    def run(self) -> tuple[list[Instruction], list[str | None]]:
+        """The program and the phase of each instruction."""
+        handlers = (self._enqueue, self._mark, self._wait)
+        for time, kind, ref in self._queue:
+            self._work_until(time)
+            handlers[kind](ref)
+        return self._program, self._phases
+
+    def _add(self, instruction: Instruction) -> None:
+        self._program.append(instruction)
+        self._phases.append(self._phase)
+
+    def _work_until(self, time: int) -> None:
+        if time > self._now or not self._program:
+            self._add(HostWork(max(0, time - self._now)))
+            self._now = max(self._now, time)
+
+    def _enqueue(self, op: int) -> None:
+        delay = self._starts[op] - int(self._enqueued[op])
+        usual = self.latency[self._ops.kind[op]]
+        latency = delay if self._starts[op] > self._blocked[op] else min(usual, delay)
+        self.at[op] = len(self._program)
+        duration = max(0, self._ends[op] - self._starts[op])
+        self._add(Enqueue(op, self._ops.lane[op], duration, latency, self._events.get(op, ())))
+        if self._ops.blocking[op]:
+            back = int(self._ops.enqueued_ns[op]) - self.origin_ns
+            self._add(HostWait(op, 0, back - self._ends[op]))
+            self._now = back
+
+    def _mark(self, ref: int) -> None:
+        is_step, phase = self._marks[ref]
+        if is_step:
+            self.step_at.append(len(self._program) - 1)
+        else:
+            self._phase = phase
+
+    def _wait(self, ref: int) -> None:
+        begin, end, op = self._wait_rows[ref]
+        call, back = begin - self.origin_ns, end - self.origin_ns
+        if op is None or self.at[op] < 0:  # unknown, or enqueued later: not a dependency that a replay could keep
+            self._work_until(back)
+            return
+        self._add(HostWait(op, *self._wait_costs.of(call, back, self._ends[op])))
+        self._now = back

@@ -1,0 +1,101 @@
+"""What the period would be if something took another time: the same replay, with copies or host phases stretched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from ..instrumentation.queues import Replay
+from .replay import Timeline, changed, replays
+from .stats import Number, exact, mean
+from .tables import LongArray, Process, TableSource, counted_steps, first_by, ints
+
+TRANSIENT_STEPS = 2
+"""Steps that a change needs to settle when two are in flight: what is enqueued already does not feel it."""
+LEAST_STEPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Factors on recorded durations: 0 takes no time, 1 is as recorded, 2 is twice as long (a dose).
+
+    copies   buffer name -> factor on the device time of its copies
+    phases   host phase -> factor on the host work in it (waits for the device are not work)
+    """
+
+    name: str
+    copies: Mapping[str, float] = field(default_factory=dict)
+    phases: Mapping[str, float] = field(default_factory=dict)
+
+
+def copy_free(buffer: str = "block_table") -> Change:
+    """The copies of `buffer` take no time."""
+    return Change(f"copy of {buffer} free", copies={buffer: 0.0})
+
+
+def faster_phase(phase: str = "preprocess", less: float = 0.3) -> Change:
+    """Host work of `phase` takes the share `less` less."""
+    return Change(f"{phase} -{less:.0%}", phases={phase: 1.0 - less})
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """Predicted mean period over the steady steps. `saved_ns` is positive when the change makes steps shorter."""
+
+    change: Change
+    steps: int
+    period_ns: Number | None
+    predicted_period_ns: Number | None
+    saved_ns: Number | None
+    reason: str | None
+
+
+def what_if(recording: TableSource, change: Change) -> WhatIf:
+    """Replay the whole recording with `change`; null with a reason where fewer than 3 steady steps can be replayed.
+
+    Of a recording with several processes the first one that can be replayed is taken.
+    """
+    first = replays(recording).first
+    if first is None:
+        return WhatIf(change, 0, None, None, None, "no device operation can be replayed")
+    return _what_if(*first, change)
+
+
+def _what_if(process: Process, line: Timeline, change: Change) -> WhatIf:
+    steady = steady_steps(process, line)
+    if len(steady) < LEAST_STEPS:
+        return WhatIf(change, len(steady), None, None, None, _too_few(len(steady)))
+    before = np.diff(line.step_starts(line.baseline))[steady]
+    after = np.diff(line.step_starts(changed(line, change.copies, change.phases)))[steady]
+    return WhatIf(change, len(steady), mean(before), mean(after), mean(before - after), None)
+
+
+def steady_steps(process: Process, line: Timeline) -> LongArray:
+    """Positions (in the timeline's steps) of steps whose period counts.
+
+    Not warm-up, complete, followed by the next step number (a period across a gap in the recording is none), and not
+    among the first two replayed ones, where a change has not settled yet.
+    """
+    steps = process.table("steps")
+    numbers, numbered = ints(steps, "step")
+    kept = first_by(numbers, numbered & counted_steps(steps), line.step_numbers) >= 0
+    followed = np.diff(line.step_numbers) == 1
+    settled = np.arange(len(followed)) >= TRANSIENT_STEPS
+    return np.flatnonzero(kept[:-1] & followed & settled)
+
+
+def period_change(process: Process, line: Timeline, replayed: Replay) -> tuple[Number | None, str | None]:
+    """By how much the steady period is shorter in `replayed`: the mean over steady steps, or None and the reason."""
+    steady = steady_steps(process, line)
+    if len(steady) < LEAST_STEPS:
+        return None, _too_few(len(steady))
+    before = np.diff(line.step_starts(line.baseline))[steady]
+    after = np.diff(line.step_starts(replayed))[steady]
+    return exact(Fraction(int((before - after).sum()), len(steady))), None
+
+
+def _too_few(count: int) -> str:
+    return f"only {count} steady steps can be replayed, {LEAST_STEPS} are needed"
