@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from ..instrumentation.clock import Clock
-from ..workloads.requests import Request
-from ..workloads.scheduler.scheduler import Scheduler
+from ..workloads.scheduler import Scheduler
 from ..workloads.step import StepDelta, StepResult
+from ..workloads.workload import RequestFeed, Workload
 
 
 class Engine(Protocol):
@@ -48,16 +47,10 @@ class LoopDevice(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopLimits:
-    """When to stop measuring and what to do on the way.
-
-    warmup_steps  steps whose rows carry `warmup`
-    steps         measured steps; None: until every request is answered
-    resets        numbers of the steps before which everything that runs is preempted
-    """
+    """When measuring begins and ends: `warmup_steps` steps carry `warmup`, then `steps` are measured (None: all)."""
 
     warmup_steps: int = 0
     steps: int | None = None
-    resets: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,32 +68,31 @@ class LoopOutcome:
 
 
 class StepLoop:
-    """Feeds one engine from one scheduler with requests in the order of their arrival."""
+    """Feeds one engine from one scheduler with one workload's requests, in the order of their arrival."""
 
-    def __init__(self, scheduler: Scheduler, engine: Engine, probe: LoopProbe, device: LoopDevice) -> None:
-        self._scheduler = scheduler
+    def __init__(self, workload: Workload, engine: Engine, probe: LoopProbe, device: LoopDevice) -> None:
+        self._scheduler = Scheduler(workload.scheduler)
+        self._feed = RequestFeed(workload)
+        self._resets = frozenset(event.step for event in workload.events)
         self._engine = engine
         self._probe = probe
         self._device = device
-        self._coming: deque[Request] = deque()
         self._missing: dict[str, int] = {}  # tokens that each unanswered request still gets
-        self._start_ns = 0
+        self._num_requests = len(workload.requests)
+        self._num_arrived = 0
         self._num_steps = 0
-        self._num_requests = 0
+        self._start_ns = 0
         self._expected = 0
         self._got = 0
 
     def run(
         self,
-        requests: Iterable[Request],
         limits: LoopLimits,
         *,
         interrupted: Callable[[], bool] = lambda: False,
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> LoopOutcome:
         """Run until `limits` or `interrupted` say so. `progress` hears (answered, all) after each step."""
-        self._coming.extend(sorted(requests, key=lambda request: request.arrival_ns))
-        self._num_requests = len(self._coming)
         self._start_ns = self._device.clock.now_ns()
         last = None if limits.steps is None else limits.warmup_steps + limits.steps
         while self._num_steps != last:
@@ -109,8 +101,8 @@ class StepLoop:
             if not self._await_work():
                 return self._outcome("answered", limits)
             self._probe.warmup = self._num_steps < limits.warmup_steps
-            self._step(reset=self._num_steps in limits.resets)
-            progress(self._num_requests - len(self._coming) - len(self._missing), self._num_requests)
+            self._step()
+            progress(self._num_arrived - len(self._missing), self._num_requests)
         return self._outcome("steps", limits)
 
     def _await_work(self) -> bool:
@@ -119,23 +111,30 @@ class StepLoop:
         scheduler = self._scheduler
         if scheduler.has_unfinished() or scheduler.has_pending_finished():
             return True
-        while self._coming and not scheduler.has_unfinished():
-            self._device.idle_until(self._start_ns + self._coming[0].arrival_ns)
+        while not scheduler.has_unfinished():
+            arrival_ns = self._feed.next_arrival_ns
+            if arrival_ns is None:
+                return False
+            self._device.idle_until(self._start_ns + arrival_ns)
             self._admit_arrived()
-        return scheduler.has_unfinished()
+        return True
 
     def _admit_arrived(self) -> None:
         elapsed_ns = self._device.clock.now_ns() - self._start_ns
-        while self._coming and self._coming[0].arrival_ns <= elapsed_ns:
-            request = self._coming.popleft()
-            with self._device.paused():  # a real engine's requests come with their tokens; ours are drawn here
+        arrived = self._feed.take(elapsed_ns, len(self._missing))
+        if not arrived:
+            return
+        with self._device.paused():  # a real engine's requests come with their tokens; ours are drawn when added
+            for request in arrived:
                 self._scheduler.add_request(request)
+        self._num_arrived += len(arrived)
+        for request in arrived:
             tokens = min(request.output_len, self._scheduler.config.max_model_len - request.prompt_len)
             self._missing[request.req_id] = tokens
             self._expected += tokens
 
-    def _step(self, *, reset: bool) -> None:
-        if reset:
+    def _step(self) -> None:
+        if self._num_steps in self._resets:
             self._scheduler.forced_reset()
         with self._probe.range("schedule"):
             delta = self._scheduler.schedule()
@@ -152,14 +151,13 @@ class StepLoop:
                 del self._missing[req_id]
 
     def _outcome(self, stopped: Literal["answered", "steps", "interrupted"], limits: LoopLimits) -> LoopOutcome:
-        arrived = self._num_requests - len(self._coming)
         return LoopOutcome(
             stopped,
             self._num_steps,
             max(0, self._num_steps - limits.warmup_steps),
             self._num_requests,
-            arrived,
-            arrived - len(self._missing),
+            self._num_arrived,
+            self._num_arrived - len(self._missing),
             self._expected,
             self._got,
         )

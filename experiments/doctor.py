@@ -1,0 +1,169 @@
+"""What this machine can measure, found by looking and not by assuming; each gap comes with its mend."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+Verdict = Literal["ok", "limited", "no"]
+FREE_BYTES_WANTED = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. `mend` says what to do about it, empty where nothing is wrong."""
+
+    name: str
+    verdict: Verdict
+    found: str
+    mend: str = ""
+
+
+def examine(out: Path) -> list[Finding]:
+    """All findings, in the order in which a reader needs them. `out` is where results would go."""
+    looks: tuple[Callable[[], Finding], ...] = (
+        _python, _torch, _device, _calibration, _pinned, _events, _telemetry, _nsys, _nvtx, _triton, _cores, _clock,
+    )  # fmt: skip
+    return [*(look() for look in looks), _disk(out)]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _python() -> Finding:
+    found = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    return Finding("python", "ok", found)
+
+
+def _torch() -> Finding:
+    import torch
+
+    cuda = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "built without CUDA"
+    return Finding("torch", "ok", f"{torch.__version__}, {cuda}")
+
+
+def _gpu_name() -> str | None:
+    import torch
+
+    return torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
+
+
+def _device() -> Finding:
+    from .devices import device_names
+
+    gpu = _gpu_name()
+    if gpu and "cuda" in device_names():
+        return Finding("device", "ok", f"cuda ({gpu}): host and device are measured")
+    if gpu:
+        mend = "this release measures on the devices cpu and sim; use --device cpu for measured host phases"
+        return Finding("device", "limited", f"{gpu} is here, but this release has no cuda device", mend)
+    mend = "for measured device times run on a machine with an NVIDIA GPU; --device cpu measures the host phases alone"
+    found = "no usable NVIDIA GPU: sim (host measured, device side modelled) is the default"
+    return Finding("device", "limited", found, mend)
+
+
+def _calibration() -> Finding:
+    from ..runner.devices.calibration import bundled_calibrations, load_calibration
+
+    names = bundled_calibrations()
+    if not names:
+        return Finding("calibration", "no", "no bundled calibration, so sim has no costs", "reinstall stepscope")
+    known = load_calibration(names[0])
+    shapes = ", ".join(known.models)
+    return Finding("calibration", "ok", f"{known.gpu}, driver {known.driver}, {known.date}; shapes: {shapes}")
+
+
+def _pinned() -> Finding:
+    if _gpu_name() is None:
+        mend = "nothing to do for sim, which charges pinned costs by the calibration; real pinning needs a GPU"
+        return Finding("pinned memory", "no", "the CUDA driver pins memory, and there is none", mend)
+    return Finding("pinned memory", "ok", "available through torch")
+
+
+def _events() -> Finding:
+    if _gpu_name() is None:
+        return Finding("device events", "no", "no device to record them on; spans in sim are modelled", "needs a GPU")
+    return Finding("device events", "ok", "torch.cuda.Event")
+
+
+def _telemetry() -> Finding:
+    try:
+        import pynvml
+    except ImportError:
+        return Finding("telemetry (NVML)", "no", "nvidia-ml-py is not installed", "pip install nvidia-ml-py")
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        mend = "clocks, power and temperature stay null; they need the NVIDIA driver's libnvidia-ml"
+        return Finding("telemetry (NVML)", "no", str(error), mend)
+    try:
+        return Finding("telemetry (NVML)", "ok", f"driver {pynvml.nvmlSystemGetDriverVersion()}")
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _nsys() -> Finding:
+    path = shutil.which("nsys")
+    if path is None:
+        mend = "busy time of measured devices stays null; install NVIDIA Nsight Systems and put nsys on PATH"
+        return Finding("Nsight Systems", "no", "nsys is not on PATH", mend)
+    return Finding("Nsight Systems", "ok", path)
+
+
+def _nvtx() -> Finding:
+    version = _version("nvtx")
+    if version is None:
+        return Finding("NVTX ranges", "no", "the package nvtx is not installed", "pip install nvtx")
+    return Finding("NVTX ranges", "ok", f"nvtx {version}, domain stepscope; written when a tool listens")
+
+
+def _triton() -> Finding:
+    version = _version("triton")
+    if version is None:
+        mend = "slot_mapping=torch and slot_mapping=host work without it; wheels exist for Linux on x86-64"
+        return Finding("triton", "no", "not installed", mend)
+    if _gpu_name() is None:
+        mend = "nothing to do: sim computes slot mapping with torch and charges the calibrated kernel"
+        return Finding("triton", "limited", f"{version}, without a GPU only its interpreter (correct, not timed)", mend)
+    return Finding("triton", "ok", version)
+
+
+def _cores() -> Finding:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    found = f"{usable} usable cores, load {load:.1f}"
+    if load > usable:
+        return Finding("cores", "limited", found, "the machine is busy: host times will be longer and noisier than idle")
+    return Finding("cores", "ok", found)
+
+
+def _clock() -> Finding:
+    clock = time.get_clock_info("perf_counter")
+    begin = time.perf_counter_ns()
+    for _ in range(1000):
+        time.perf_counter_ns()
+    cost_ns = (time.perf_counter_ns() - begin) // 1001
+    return Finding("host clock", "ok", f"{clock.implementation}, {cost_ns} ns a reading (Python {sys.version_info[0]})")
+
+
+def _disk(out: Path) -> Finding:
+    existing = next(folder for folder in [out.absolute(), *out.absolute().parents] if folder.exists())
+    free = shutil.disk_usage(existing).free
+    found = f"{free / 1e9:.1f} GB free for {out}"
+    if not os.access(existing, os.W_OK):
+        return Finding("disk", "no", f"{existing} takes no writes", "choose another folder with --out")
+    if free < FREE_BYTES_WANTED:
+        return Finding("disk", "limited", found, "a default sweep wants about 1 GB; free some or choose another --out")
+    return Finding("disk", "ok", found)
