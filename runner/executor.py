@@ -97,6 +97,5 @@ def forward_work(plan: ExecutionPlan, inputs: StepInputs) -> Work:
     queries, lens = inputs.num_scheduled.astype(np.int64), inputs.seq_lens.astype(np.int64)
     single = queries == 1
     pairs = np.where(single, 0, queries * lens - queries * (queries - 1) // 2)
-    return Work(
-        "forward", plan.padded_tokens, plan.padded_reqs, kv_tokens=int(lens[single].sum()), prefill_pairs=int(pairs.sum())
-    )
+    kv_tokens, prefill_pairs = int(lens[single].sum()), int(pairs.sum())
+    return Work("forward", plan.padded_tokens, plan.padded_reqs, kv_tokens, prefill_pairs)

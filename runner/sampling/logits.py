@@ -1,0 +1,75 @@
+"""Where the LM head is applied: to each request's last position, or to every position of the stream."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+
+from ...errors import UsageError
+from ...instrumentation.probe.api import ProbeLike
+from ..config import LogitsMode
+from ..devices.base import Device, Work
+from ..inputs.step_inputs import StepInputs
+from ..models.llama import LlamaModel
+
+
+class LogitsSource(Protocol):
+    """One way from hidden states to the logits of the positions that decide."""
+
+    def logits(self, hidden: torch.Tensor, inputs: StepInputs) -> torch.Tensor:
+        """[R, vocab] float32 in batch row order, for hidden [Q', H]."""
+        ...
+
+
+class LastPosition:
+    """Gather R hidden states, then project: the vocabulary product covers only what is sampled."""
+
+    def __init__(self, device: Device, model: LlamaModel, probe: ProbeLike) -> None:
+        self._device = device
+        self._model = model
+        self._probe = probe
+
+    def logits(self, hidden: torch.Tensor, inputs: StepInputs) -> torch.Tensor:
+        """Ranges gather_hidden and lm_head."""
+        rows = inputs.num_reqs
+        indices = inputs.logits_indices_gpu[:rows]
+        with self._probe.range("gather_hidden"):
+            last = self._device.launch(
+                "gather_hidden", lambda: hidden.index_select(0, indices), Work("gather_hidden", tokens=rows, rows=rows)
+            )
+        with self._probe.range("lm_head"):
+            return self._device.launch(
+                "lm_head", lambda: self._model.logits(last), Work("lm_head", tokens=rows, rows=rows)
+            )
+
+
+class AllPositions:
+    """Project all Q real positions, then gather: what the last-position rule saves can be measured against it."""
+
+    def __init__(self, device: Device, model: LlamaModel, probe: ProbeLike) -> None:
+        self._device = device
+        self._model = model
+        self._probe = probe
+
+    def logits(self, hidden: torch.Tensor, inputs: StepInputs) -> torch.Tensor:
+        """Ranges lm_head and gather_hidden, in this order."""
+        rows, tokens = inputs.num_reqs, inputs.num_tokens
+        indices = inputs.logits_indices_gpu[:rows]
+        with self._probe.range("lm_head"):
+            scores = self._device.launch(
+                "lm_head", lambda: self._model.logits(hidden[:tokens]), Work("lm_head", tokens=tokens, rows=rows)
+            )
+        with self._probe.range("gather_hidden"):
+            return self._device.launch(
+                "gather_hidden", lambda: scores.index_select(0, indices), Work("gather_hidden", tokens=rows, rows=rows)
+            )
+
+
+def make_logits_source(mode: LogitsMode, device: Device, model: LlamaModel, probe: ProbeLike) -> LogitsSource:
+    """The object behind the switch `logits`."""
+    if mode == "last_position":
+        return LastPosition(device, model, probe)
+    if mode == "all_positions":
+        return AllPositions(device, model, probe)
+    raise UsageError(f"logits: unknown value {mode!r}; known are last_position, all_positions")
