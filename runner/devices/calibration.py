@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
@@ -34,26 +35,30 @@ class Staircase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class HostCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Host time of one device call, in ns, from entering the call to its return (the queue was not full).
 
-    launch                one small kernel through PyTorch
-    launch_eager_layer    all launches of one decoder layer; used where a model gives no eager_host_ns
-    graph_launch          one CUDA graph replay
-    event_synchronize     of an event that was already done
-    <kind>_launch         all launches of an operation of that kind; None: `launch`
+    launch              one small kernel through PyTorch; `launch_by_kind` overrides it for kinds of Work
+    graph_launch        replay of the whole stack; graph_launch_piece of one layer's piece
+    event_synchronize   of an event that was already done
+    pinned_alloc        a page-locked tensor out of the allocator's warm cache
     """
 
     launch: Ns
-    launch_eager_layer: Ns
+    launch_by_kind: dict[str, Ns]
     graph_launch: Ns
+    graph_launch_piece: Ns
     copy_h2d_pinned: Ns
     copy_d2h_pinned: Ns
     event_record: Ns
     stream_wait_event: Ns
     event_synchronize: Ns
-    slot_mapping_launch: Ns
-    gather_hidden_launch: Ns | None = None
-    lm_head_launch: Ns | None = None
-    sample_launch: Ns | None = None
-    fill_launch: Ns | None = None
+    pinned_alloc: Ns
+
+
+class Latencies(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """From the end of the host's call to the start on an idle queue, in ns."""
+
+    kernel: Ns
+    copy: Ns
+    graph: Ns
 
 
 class EventBias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,19 +84,10 @@ class CopyCurves(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     h2d_pageable: tuple[CopyPoint, ...]
 
 
-class SmallKernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Device time of operations that hardly depend on the batch, in ns."""
-
-    slot_mapping: Ns
-    gather_hidden: Ns
-    fill: Ns
-
-
 class AttentionCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What attention adds to `graph_ns`, all layers together: max(floor, rate x amount); 0 when the amount is 0.
+    """What attention adds to G(size), all layers together: floor + rate x amount; 0 when the amount is 0.
 
-    The amount is KV positions read by decode queries, or (query, key) pairs of rows with several queries. The floor is
-    what the kernels take however little they read, as far as `graph_ns` does not contain it already.
+    The amount is KV positions read by decode queries, or (query, key) pairs of rows with several queries.
     """
 
     decode_ns_per_kv_token: Rate
@@ -100,13 +96,21 @@ class AttentionCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     prefill_floor_ns: Ns
 
 
-class ModelCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One decoder stack: its shape, T(size) of `sizes` tokens, and what stands behind it.
+class EagerTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The eager stack by token count: span between events around it (for the report), host time of its launches."""
 
-    sizes          token counts at which the stack was measured, ascending (both sides of each stair)
-    graph_ns       G(size): device time of one replay of the stack; `attention` holds what must be added to it
-    eager_ns       wall time of the eager stack at the same sizes, for the report; the model does not use it
-    eager_host_ns  host time of launching the eager stack at the same sizes
+    sizes: tuple[Ns, ...]
+    span_ns: tuple[Ns, ...]
+    host_ns: tuple[Ns, ...]
+
+
+class ModelCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One decoder stack: its shape, G(size) of `sizes` tokens, and what stands around it.
+
+    sizes        token counts at which the stack was measured, ascending
+    graph_ns     G(size): device time of one replay of the stack without attention
+    kernel_hash  hash of the kernels' names at each size: where it changes, other kernels were chosen
+    operations   device time by kind of Work and rows: lm_head, sample, gather_hidden, slot_mapping, ...
     """
 
     layers: Count
@@ -115,24 +119,21 @@ class ModelCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     kv_heads: Count
     head_dim: Count
     vocab: Count
+    kernels_per_layer: Count
     sizes: tuple[Ns, ...]
     graph_ns: tuple[Ns, ...]
-    eager_ns: tuple[Ns, ...]
-    kernels_per_layer: Count
+    eager: EagerTimes
     attention: AttentionCosts
-    lm_head: Staircase
-    sample: Staircase
-    eager_host_ns: tuple[Ns, ...] | None = None
+    operations: dict[str, Staircase]
     kernel_hash: tuple[str, ...] | None = None
 
 
 class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One machine's costs. `source` is the command that measured them, `date` is ISO 8601.
 
-    launch_latency_ns, graph_launch_latency_ns   from the end of the call to the start on an idle queue
-    sync_wakeup_ns                               from the end of the operation to the return of the host wait
-    pageable_waits_above_bytes                   a larger pageable copy first waits for its stream; None: not measured,
-                                                 the host then pays only the blocked time of the curve
+    sync_wakeup_ns              from the end of the operation to the return of the host wait
+    pageable_waits_above_bytes  a larger pageable copy returns only after its stream's earlier work; None: not measured,
+                                the host then pays only the blocked time of the curve
     """
 
     gpu: str
@@ -141,13 +142,11 @@ class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     date: str
     source: str
     host_cost_ns: HostCosts
-    launch_latency_ns: Ns
-    graph_launch_latency_ns: Ns
+    launch_latency_ns: Latencies
     sync_wakeup_ns: Ns
     event_bias_ns: EventBias
     copy_curves: CopyCurves
     peak_copy_bytes_per_s: Rate
-    small_kernel_ns: SmallKernels
     models: dict[str, ModelCosts]
     pageable_waits_above_bytes: Ns | None = None
 
@@ -197,11 +196,12 @@ def _columns(calibration: Calibration) -> list[Columns]:
         columns.append((f"copy_curves.{name}", sizes, tuple(point.host_blocked_ns for point in points)))
     for name, model in calibration.models.items():
         columns.append((f"models.{name}.graph_ns", model.sizes, model.graph_ns))
-        columns.append((f"models.{name}.eager_ns", model.sizes, model.eager_ns))
-        if model.eager_host_ns is not None:
-            columns.append((f"models.{name}.eager_host_ns", model.sizes, model.eager_host_ns))
-        columns.append((f"models.{name}.lm_head", model.lm_head.rows, model.lm_head.ns))
-        columns.append((f"models.{name}.sample", model.sample.rows, model.sample.ns))
+        columns.append((f"models.{name}.eager.span_ns", model.eager.sizes, model.eager.span_ns))
+        columns.append((f"models.{name}.eager.host_ns", model.eager.sizes, model.eager.host_ns))
+        if model.kernel_hash is not None:
+            columns.append((f"models.{name}.kernel_hash", model.sizes, tuple(range(len(model.kernel_hash)))))
+        for kind, stairs in model.operations.items():
+            columns.append((f"models.{name}.operations.{kind}", stairs.rows, stairs.ns))
     return columns
 
 
@@ -211,7 +211,7 @@ def _check_columns(where: str, field: str, keys: tuple[int, ...], values: tuple[
             f"calibration {where}: {field} has {len(values)} values for {len(keys)} sizes; "
             "give one for each and at least one"
         )
-    if any(later <= earlier for earlier, later in zip(keys, keys[1:], strict=False)):
+    if any(later <= earlier for earlier, later in pairwise(keys)):
         raise UsageError(f"calibration {where}: the sizes of {field} must ascend; sort them and drop doubles")
 
 

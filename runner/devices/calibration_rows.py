@@ -30,34 +30,34 @@ Entry = tuple[str, str, float, str, str | None]
 
 
 def _machine(calibration: Calibration) -> Iterator[Entry]:
-    for call, cost_ns in msgspec.structs.asdict(calibration.host_cost_ns).items():
-        if cost_ns is not None:
-            yield "host_cost_ns", call, cost_ns, "ns", None
-    yield "launch_latency_ns", "kernel", calibration.launch_latency_ns, "ns", None
-    yield "launch_latency_ns", "graph", calibration.graph_launch_latency_ns, "ns", None
-    yield "sync_wakeup_ns", "event", calibration.sync_wakeup_ns, "ns", None
-    yield "event_bias_ns", "idle", calibration.event_bias_ns.idle, "ns", None
-    yield "event_bias_ns", "queued", calibration.event_bias_ns.queued, "ns", None
+    host = msgspec.structs.asdict(calibration.host_cost_ns)
+    for kind, cost_ns in host.pop("launch_by_kind").items():
+        yield "host_cost_ns", f"launch/{kind}", cost_ns, "ns", None
+    for field, costs in (
+        ("host_cost_ns", host),
+        ("launch_latency_ns", msgspec.structs.asdict(calibration.launch_latency_ns)),
+        ("sync_wakeup_ns", {"event": calibration.sync_wakeup_ns}),
+        ("event_bias_ns", msgspec.structs.asdict(calibration.event_bias_ns)),
+    ):
+        for key, cost_ns in costs.items():
+            yield field, key, cost_ns, "ns", None
     for curve, points in msgspec.structs.asdict(calibration.copy_curves).items():
         for point in points:
             yield "copy_device_ns", f"{curve}/{point.bytes}", point.device_ns, "ns", None
             yield "copy_host_blocked_ns", f"{curve}/{point.bytes}", point.host_blocked_ns, "ns", None
     yield "peak_copy_bytes_per_s", "h2d", calibration.peak_copy_bytes_per_s, "bytes/s", None
-    for kind, cost_ns in msgspec.structs.asdict(calibration.small_kernel_ns).items():
-        yield "small_kernel_ns", kind, cost_ns, "ns", None
 
 
 def _model(name: str, model: ModelCosts) -> Iterator[Entry]:
     hashes = model.kernel_hash or (None,) * len(model.sizes)
-    for size, graph_ns, eager_ns, kernels in zip(model.sizes, model.graph_ns, model.eager_ns, hashes, strict=True):
+    for size, graph_ns, kernels in zip(model.sizes, model.graph_ns, hashes, strict=True):
         yield "graph_ns", f"{name}/{size}", graph_ns, "ns", kernels
-        yield "eager_ns", f"{name}/{size}", eager_ns, "ns", kernels
-    if model.eager_host_ns is not None:
-        for size, host_ns in zip(model.sizes, model.eager_host_ns, strict=True):
-            yield "eager_host_ns", f"{name}/{size}", host_ns, "ns", None
-    for field, stairs in (("lm_head", model.lm_head), ("sample", model.sample)):
+    for size, span_ns, host_ns in zip(model.eager.sizes, model.eager.span_ns, model.eager.host_ns, strict=True):
+        yield "eager_span_ns", f"{name}/{size}", span_ns, "ns", None
+        yield "eager_host_ns", f"{name}/{size}", host_ns, "ns", None
+    for kind, stairs in model.operations.items():
         for rows, cost_ns in zip(stairs.rows, stairs.ns, strict=True):
-            yield f"{field}_ns", f"{name}/{rows}", cost_ns, "ns", None
+            yield f"{kind}_ns", f"{name}/{rows}", cost_ns, "ns", None
     for field, value in msgspec.structs.asdict(model.attention).items():
         unit = "ns" if field.endswith("floor_ns") else "ns each"
         yield field, name, value, unit, None
