@@ -26,6 +26,7 @@ from .typed import unknown
 Choice = dict[str, Any]
 """What one point changes: dotted path -> value."""
 
+_PLAIN = ("device", "calibration", "cost_model")
 _SHORT = {
     **{field.name: f"workload.trace.{field.name}" for field in dataclasses.fields(TraceSpec)},
     **{field.name: f"measure.{field.name}" for field in dataclasses.fields(MeasureSpec)},
@@ -36,7 +37,7 @@ _SHORT = {
 
 def full_path(name: str) -> str:
     """The dotted path of `name`, which may be a bare field name of a section (`commit_order`)."""
-    if name in ("device", "cost_model"):
+    if name in _PLAIN:
         return name
     if "." in name:
         section = name.split(".", 1)[0]
@@ -45,7 +46,7 @@ def full_path(name: str) -> str:
         return name
     if name in _SHORT:
         return _SHORT[name]
-    raise unknown("parameter", name, [*_SHORT, "device", "cost_model"])
+    raise unknown("parameter", name, [*_SHORT, *_PLAIN])
 
 
 def _listed(axis: str, values: object) -> list[Any]:

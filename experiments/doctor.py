@@ -145,7 +145,9 @@ def _cores() -> Finding:
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     found = f"{usable} usable cores, load {load:.1f}"
     if load > usable:
-        return Finding("cores", "limited", found, "the machine is busy: host times will be longer and noisier than idle")
+        return Finding(
+            "cores", "limited", found, "the machine is busy: host times will be longer and noisier than idle"
+        )
     return Finding("cores", "ok", found)
 
 

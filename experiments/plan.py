@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import hashlib
 import json
 import re
@@ -16,7 +15,8 @@ import msgspec
 from ..errors import UsageError
 from .axes import Choice, expand, put, with_params
 from .loading import Tree
-from .spec import PointSpec, parse_point
+from .resolve import resolve
+from .spec import PointSpec
 from .typed import convert
 
 PLAN_VERSION = 1
@@ -84,32 +84,30 @@ def _slug(choice: Choice, repeat: int, repeats: int) -> str:
     return ("_".join(parts) or "point")[:_SLUG_MAX].strip("-_.")
 
 
-def _points_of(tree: Tree, device: str | None) -> list[Point]:
+def _points_of(tree: Tree) -> list[Point]:
     base, choices = expand(tree)
     points = []
     for choice in choices:
         try:
-            spec = parse_point(put(base, choice))
+            spec = resolve(put(base, choice))
         except UsageError as error:
             at = ", ".join(f"{path}={value}" for path, value in choice.items())
             raise UsageError(f"{error} (in the point {at})" if at else str(error)) from error
-        if device is not None and spec.device == "auto":
-            spec = dataclasses.replace(spec, device=device)  # type: ignore[arg-type]
         repeats = spec.measure.repeats
         for repeat in range(repeats):
             points.append(Point(_identity(spec, repeat), _slug(choice, repeat, repeats), dict(choice), spec, repeat))
     return points
 
 
-def make_plan(specs: Sequence[tuple[str, Tree]], axes: Mapping[str, list[Any]], device: str | None = None) -> Plan:
-    """Expand `specs` (name and tree of each) under the `--param` axes; `device` stands in for `auto`.
+def make_plan(specs: Sequence[tuple[str, Tree]], axes: Mapping[str, list[Any]]) -> Plan:
+    """Expand `specs` (name and tree of each) under the `--param` axes, and resolve every point.
 
     Raises UsageError that begins with the spec's name: for a bad field, for a point that stands there twice.
     """
     points: dict[str, Point] = {}
     for name, tree in specs:
         try:
-            for point in _points_of(with_params(copy.deepcopy(tree), axes), device):
+            for point in _points_of(with_params(copy.deepcopy(tree), axes)):
                 if point.id in points:
                     raise UsageError(
                         f"the point {point.slug} is the same experiment as {points[point.id].slug}; keep one"

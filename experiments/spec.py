@@ -5,7 +5,7 @@ A spec file holds the sections of one point, and beside them the axes that make 
     workload: {regime: steady, settings: {...}, seed: 0}     or {trace: {...}}  or {generator: {...}}
     runner:   {commit_order: first, graph_mode: full, ...}   fields of runner.config.RunnerConfig
     device: auto
-    cost_model: llama-1b
+    cost_model: llama-1b                                     of the file named by `calibration`
     measure:  {warmup_steps: 4, steps: 24, repeats: 1}
     grid:     {runner.commit_order: [first, last]}           and zip, points, exclude (see `axes`)
 """
@@ -20,6 +20,9 @@ from typing import Any, Literal
 
 from ..errors import UsageError
 from ..runner.config import RunnerConfig
+from ..runner.devices import DEFAULT_CALIBRATION, DEFAULT_COST_MODEL
+from ..workloads.arrivals import AllAtOnce, ArrivalConfig
+from ..workloads.lengths import Fixed, LengthConfig
 from .loading import Tree
 from .typed import convert
 
@@ -45,12 +48,12 @@ class TraceSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratorSpec:
-    """Requests drawn from distributions, e.g. prompt {kind: lognormal, mean: 512, cv: 1}, arrivals {kind: poisson}."""
+    """Requests drawn from distributions, e.g. {kind: lognormal, median: 512, sigma: 1}, {kind: poisson, rate: 4}."""
 
     num_requests: int = 64
-    prompt: dict[str, Any] = field(default_factory=lambda: {"kind": "fixed", "value": 128})
-    output: dict[str, Any] = field(default_factory=lambda: {"kind": "fixed", "value": 32})
-    arrivals: dict[str, Any] = field(default_factory=lambda: {"kind": "at_once"})
+    prompt: LengthConfig = field(default_factory=lambda: Fixed(value=128))
+    output: LengthConfig = field(default_factory=lambda: Fixed(value=32))
+    arrivals: ArrivalConfig = field(default_factory=AllAtOnce)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +75,13 @@ class WorkloadSpec:
 class MeasureSpec:
     """How much is measured.
 
-    warmup_steps    steps before measuring begins; their rows carry `warmup`
+    warmup_steps    steps before measuring begins; their rows carry `warmup`. None: as the regime needs to settle
     steps           measured steps; None goes on until every request is answered
     steps_modelled  the same on a device without measured device times; None means as `steps`
     repeats         launches of each point
     """
 
-    warmup_steps: int = 0
+    warmup_steps: int | None = None
     steps: int | None = None
     steps_modelled: int | None = None
     repeats: int = 1
@@ -91,7 +94,8 @@ class PointSpec:
     workload: WorkloadSpec = field(default_factory=WorkloadSpec)
     runner: RunnerConfig = field(default_factory=RunnerConfig)
     device: DeviceName = "auto"
-    cost_model: str = "llama-1b"
+    calibration: str = DEFAULT_CALIBRATION
+    cost_model: str = DEFAULT_COST_MODEL
     measure: MeasureSpec = field(default_factory=MeasureSpec)
 
 
@@ -110,7 +114,7 @@ def _check(spec: PointSpec) -> None:
         raise UsageError(f"workload: give exactly one of regime, trace and generator (given: {given})")
     if spec.workload.settings and spec.workload.regime is None:
         raise UsageError("workload.settings: are a regime's; a trace or generator has its own fields")
-    _positive(spec.measure.warmup_steps, "measure.warmup_steps", 0)
+    _positive(spec.measure.warmup_steps, "measure.warmup_steps", least=0)
     _positive(spec.measure.steps, "measure.steps")
     _positive(spec.measure.steps_modelled, "measure.steps_modelled")
     _positive(spec.measure.repeats, "measure.repeats")

@@ -7,7 +7,7 @@ from stepscope.errors import UsageError
 from stepscope.experiments.axes import expand, parse_params, with_params
 from stepscope.experiments.plan import make_plan, read_plan
 
-BASE = {"workload": {"regime": "steady"}, "device": "sim"}
+BASE = {"workload": {"regime": "steady", "settings": {"num_reqs": 4}}, "device": "sim"}
 
 
 def choices(**axes: object) -> list[dict[str, object]]:
@@ -96,8 +96,9 @@ def test_a_points_id_depends_on_all_that_is_measured_and_on_nothing_else() -> No
     other = make_plan([("a.yaml", {**BASE, "runner": {"block_size": 4}})], {}).points[0]
     assert one.id == same.id != other.id
     assert one.slug == "block_size-16"
-    resolved = make_plan([("a.yaml", {**BASE, "device": "auto"})], {}, device="sim").points[0]
-    assert resolved.id == same.id
+    plain = make_plan([("a.yaml", BASE)], {}).points[0]
+    resolved = make_plan([("a.yaml", {**BASE, "device": "auto", "runner": {"max_model_len": 8192}})], {}).points[0]
+    assert resolved.id == plain.id
 
 
 def test_repeats_are_points_of_their_own() -> None:

@@ -1,0 +1,97 @@
+"""From what a spec says to what is measured: every size and name that was left open is decided, and all of it checked.
+
+A resolved point holds no `auto` and no derived value, so equal resolved points are equal experiments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import UsageError
+from ..runner.config import RunnerConfig
+from ..workloads.workload import Workload
+from .sources import SHARED_SIZES, build_workload
+from .spec import DeviceName, MeasureSpec, PointSpec, parse_point
+
+
+def default_device() -> DeviceName:
+    """What `auto` stands for here: cuda where a GPU and our device for it are, else sim."""
+    import torch
+
+    if torch.cuda.is_available():
+        from ..instrumentation.probe.ledger import Ledger
+        from ..runner.devices import make_device
+
+        try:
+            make_device("cuda", ledger=Ledger())
+        except UsageError:
+            return "sim"
+        return "cuda"
+    return "sim"
+
+
+def resolve(tree: Mapping[str, Any]) -> PointSpec:
+    """The point that `tree` (its sections) describes. Raises UsageError that names the field."""
+    spec = parse_point(tree)
+    given = tree.get("runner") or {}
+    sizes = {name: given[name] for name in SHARED_SIZES if name in given}
+    device = default_device() if spec.device == "auto" else spec.device
+    steps = measured_steps(spec.measure, device)
+    workload = build_workload(spec.workload, sizes, vocab_size=_vocab_size(spec.runner), steps=steps)
+    scheduler = workload.scheduler
+    runner = dataclasses.replace(spec.runner, **{name: getattr(scheduler, name) for name in SHARED_SIZES})
+    _check_skip(spec, workload)
+    check_runner(runner)
+    measure = dataclasses.replace(spec.measure, warmup_steps=_warmup_steps(spec.measure, workload))
+    return dataclasses.replace(spec, device=device, runner=runner, measure=measure)
+
+
+def workload_of(spec: PointSpec) -> Workload:
+    """The workload of a resolved point."""
+    sizes = {name: getattr(spec.runner, name) for name in SHARED_SIZES}
+    steps = measured_steps(spec.measure, spec.device)
+    return build_workload(spec.workload, sizes, vocab_size=_vocab_size(spec.runner), steps=steps)
+
+
+def measured_steps(measure: MeasureSpec, device: DeviceName) -> int | None:
+    """How many steps are measured on `device`; None: until every request is answered."""
+    if device != "cuda" and measure.steps_modelled is not None:
+        return measure.steps_modelled
+    return measure.steps
+
+
+def _warmup_steps(measure: MeasureSpec, workload: Workload) -> int:
+    return measure.warmup_steps if measure.warmup_steps is not None else workload.settle_steps or 0
+
+
+def _vocab_size(runner: RunnerConfig) -> int:
+    from ..runner.models.config import resolve_config
+
+    return resolve_config(runner.model).vocab_size
+
+
+def _check_skip(spec: PointSpec, workload: Workload) -> None:
+    """The arm `skip` is a counterfactual only where the table cannot change while it is measured."""
+    if spec.runner.commit_order != "skip":
+        return
+    regime = spec.workload.regime
+    if regime != "steady":
+        source = f"regime {regime}" if regime else "a trace or generator"
+        raise UsageError(
+            f"runner.commit_order: skip needs a block table that does not change, and {source} changes its rows;"
+            " use it with workload.regime steady"
+        )
+    if not workload.scheduler.reserve_output:
+        raise UsageError(
+            "runner.commit_order: skip needs a block table that does not change, and this scheduler adds blocks as"
+            " answers grow; set workload.scheduler.reserve_output: true"
+        )
+
+
+def check_runner(config: RunnerConfig) -> None:
+    """Refuse sizes and combinations that no runner can be built for. Raises UsageError that names the field."""
+    for name in ("max_num_seqs", "max_num_batched_tokens", "block_size", "ring_slots"):
+        if getattr(config, name) < 1:
+            raise UsageError(f"runner.{name}: is {getattr(config, name)}; it must be at least 1")
