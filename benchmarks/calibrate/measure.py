@@ -29,12 +29,15 @@ from stack import Shape, Stack
 from timing import cupti, device_ns, graph_of, host_ns
 
 KIB, MIB = 1 << 10, 1 << 20
-COPY_SIZES = [4, 64, 256, 1 * KIB, 4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 128 * KIB, 256 * KIB, 512 * KIB, 1 * MIB,
-              2 * MIB, 4 * MIB, 8 * MIB, 16 * MIB, 32 * MIB, 64 * MIB]
+COPY_SIZES = [4, 64, 256, *(KIB << i for i in (0, 2, 3, 4, 5, 6, 7, 8, 9)), *(MIB << i for i in range(7))]
+EAGER_SIZES = [1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192]
+SHOWN = (1, 8, 64, 128, 192, 256, 257, 512, 544, 1024, 2048, 8192)
 
 
 @triton.jit
-def _slot_mapping(qsl_ptr, pos_ptr, table_ptr, out_ptr, width, tokens, max_tokens, BS: tl.constexpr, BLOCK: tl.constexpr):
+def _slot_mapping(
+    qsl_ptr, pos_ptr, table_ptr, out_ptr, width, tokens, max_tokens, BS: tl.constexpr, BLOCK: tl.constexpr
+):
     row = tl.program_id(0)
     if row == tl.num_programs(0) - 1:
         for i in range(tokens, max_tokens, BLOCK):
@@ -178,7 +181,7 @@ def latencies(stack: Stack) -> dict[str, float]:
         out[f"{name}_latency"] = statistics.median([(first[c] - calls[c]) * 1e3 for c in both])
         syncs = sorted(e["ts"] + e["dur"] for e in events if e.get("name") == "cudaDeviceSynchronize")
         wakes = [next((s for s in syncs if s >= last[c]), None) for c in both]
-        out[f"{name}_sync_wakeup"] = statistics.median([(w - last[c]) * 1e3 for w, c in zip(wakes, both) if w])
+        out[f"{name}_sync_wakeup"] = statistics.median([(w - last[c]) * 1e3 for w, c in zip(wakes, both, strict=True) if w])
     return out
 
 
@@ -249,8 +252,9 @@ def attention_times(shape: Shape) -> dict[str, list[list[float]]]:
         for kv in (128, 512, 2048, 8192):
             if n * kv > 1 << 20:
                 continue
-            sets = [(tensor(n, shape.heads, 1, shape.head_dim), tensor(n, shape.kv_heads, kv, shape.head_dim),
-                     tensor(n, shape.kv_heads, kv, shape.head_dim)) for _ in range(max(1, min(8, (1 << 18) // (n * kv))))]
+            cache = (n, shape.kv_heads, kv, shape.head_dim)
+            sets = [(tensor(n, shape.heads, 1, shape.head_dim), tensor(*cache), tensor(*cache))
+                    for _ in range(max(1, min(8, (1 << 18) // (n * kv))))]
             state = {"i": 0}
 
             def call(sets: Any = sets, state: dict[str, int] = state) -> None:
@@ -313,11 +317,11 @@ def main() -> None:
         ("copy_curves", copy_curves),
         ("event_bias_ns", lambda: event_bias(raw["copy_curves"]["h2d_pinned"])),
         ("latency_ns", lambda: latencies(stack)),
-        ("eager", lambda: eager_times(stack, [1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192])),
+        ("eager", lambda: eager_times(stack, EAGER_SIZES)),
         ("attention", lambda: attention_times(shape)),
         ("heads", lambda: head_times(shape)),
         ("ceilings", ceilings),
-        ("stack", lambda: dict(zip(("graph_ns", "kernel_hash"), stack_times(stack, sizes)), sizes=sizes)),
+        ("stack", lambda: dict(zip(("graph_ns", "kernel_hash"), stack_times(stack, sizes), strict=True), sizes=sizes)),
     ):
         t0 = time.time()
         raw[name] = job()
@@ -328,7 +332,8 @@ def main() -> None:
         print(key, json.dumps(raw[key]))
     for kind, curve in raw["copy_curves"].items():
         print(kind, [[s, round(d), round(h)] for s, d, h in curve])
-    print("graph", [(n, round(t / 1e3, 1)) for n, t in zip(sizes, raw["stack"]["graph_ns"]) if n in (1, 8, 64, 128, 192, 256, 257, 512, 544, 1024, 2048, 8192)])
+    graph_us = [(n, round(t / 1e3, 1)) for n, t in zip(sizes, raw["stack"]["graph_ns"], strict=True) if n in SHOWN]
+    print("graph", graph_us)
     print(f"total {time.time() - began:.0f} s on {raw['gpu']}, driver {driver}")
 
 
