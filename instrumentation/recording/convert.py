@@ -1,0 +1,131 @@
+"""Ledger rows become tables: keys in front, nullable types, nothing through floating point on the way.
+
+    ("spans", (7, "host:main", "forward", "phase", 0, 2**60, None, 0, None))
+    -> host  pid  rank device clock_id       step  lane       name     kind   depth  start_ns             end_ns ...
+       box   41   <NA> sim    host_monotonic 7     host:main  forward  phase  0      1152921504606846976  <NA>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pandas as pd
+import pyarrow as pa
+
+from ..probe.ledger import Row
+from .derive import derive
+from .meta import Diagnostic, RecordingMeta
+from .schema import KEYS, SWEEP_KEYS, TABLES, Column
+
+_ARROW = {"int64": pa.int64(), "float64": pa.float64(), "string": pa.string(), "bool": pa.bool_()}
+_PANDAS = {
+    pa.int64(): pd.Int64Dtype(),
+    pa.float64(): pd.Float64Dtype(),
+    pa.string(): pd.StringDtype(),
+    pa.bool_(): pd.BooleanDtype(),
+}
+
+
+def columns_of(table: str, *, in_sweep: bool) -> tuple[Column, ...]:
+    """All columns of a stored table, keys first."""
+    return (*KEYS, *(SWEEP_KEYS if in_sweep else ()), *TABLES[table])
+
+
+def arrow_schema(table: str, *, in_sweep: bool) -> pa.Schema:
+    """The stored types of a table. Every column may hold nulls."""
+    return pa.schema([(column.name, _ARROW[column.type]) for column in columns_of(table, in_sweep=in_sweep)])
+
+
+def to_arrow(table: str, rows: Sequence[Row], meta: RecordingMeta) -> pa.Table:
+    """Rows (step, then the schema's columns) as an Arrow table. Raises ValueError where a row does not fit."""
+    in_sweep = meta.sweep is not None
+    schema = arrow_schema(table, in_sweep=in_sweep)
+    constants = {**msgspec.structs.asdict(meta.process), **(msgspec.structs.asdict(meta.sweep) if meta.sweep else {})}
+    width = 1 + len(TABLES[table])
+    if any(len(row) != width for row in rows):
+        raise ValueError(f"{table}: a row does not have {width} values")
+    values: dict[str, Sequence[Any]] = {name: [constant] * len(rows) for name, constant in constants.items()}
+    names = ["step", *(column.name for column in TABLES[table])]
+    transposed = zip(*rows, strict=True) if rows else [()] * width
+    values.update(zip(names, transposed, strict=True))
+    return pa.table([_array(table, field, values[field.name]) for field in schema], schema=schema)
+
+
+def _array(table: str, field: pa.Field, values: Sequence[Any]) -> pa.Array:
+    try:
+        return pa.array(values, field.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        raise ValueError(f"{table}.{field.name}: {str(error).splitlines()[0]}") from error
+
+
+def to_frame(table: pa.Table) -> pd.DataFrame:
+    """Arrow to pandas with nullable types; int64 stays int64, also beside nulls."""
+    frame: pd.DataFrame = table.to_pandas(types_mapper=_PANDAS.get)
+    return frame
+
+
+def from_frame(name: str, frame: pd.DataFrame, *, in_sweep: bool) -> pa.Table:
+    """Pandas to Arrow in the schema's order and types; a column that the frame lacks is null.
+
+    Built column by column, without pandas' own notes in the file: those differ between its versions.
+    """
+    schema = arrow_schema(name, in_sweep=in_sweep)
+    unknown = [str(column) for column in frame.columns if column not in schema.names]
+    if unknown:
+        raise ValueError(f"{name}: the schema has no column {unknown[0]!r}")
+    columns = [
+        pa.array(frame[field.name], field.type, from_pandas=True)
+        if field.name in frame.columns
+        else pa.nulls(len(frame), field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def frames_from_rows(rows: Mapping[str, Sequence[Row]], meta: RecordingMeta) -> dict[str, pd.DataFrame]:
+    """All tables, derived columns filled in. `rows` are by table name, as a ledger hands them over."""
+    filled = derive(rows, modelled=meta.modelled, has_device=meta.has_device)
+    return {table: to_frame(to_arrow(table, filled.get(table, ()), meta)) for table in TABLES}
+
+
+def explain_nulls(frames: Mapping[str, pd.DataFrame], meta: RecordingMeta) -> RecordingMeta:
+    """Meta with a reason for each column that holds nulls and has none yet."""
+    notes = []
+    for table, frame in frames.items():
+        for column in TABLES[table]:
+            values = frame[column.name]
+            if len(values) and values.isna().any() and meta.reason(table, column.name) is None:
+                notes.append(Diagnostic(table, column.name, _reason(table, column.name, meta)))
+    return meta.with_diagnostics(*notes)
+
+
+_KNOWN = {
+    ("steps", "period_ns"): "the last step has no next one",
+    ("steps", "latency_ns"): "the step did not finish",
+    ("phases", "host_ns"): "an exception left the phase",
+    ("spans", "correlation"): "nothing was launched from it, or by it",
+    ("dispatch", "size"): "nothing was replayed",
+}
+_DEVICE_TIMES = ("span_ns", "err_ns", "span_start_ns")
+
+
+def _reason(table: str, column: str, meta: RecordingMeta) -> str:
+    known = _KNOWN.get((table, column))
+    if known is not None:
+        return known
+    if not meta.has_device and (table, column) not in _HOST_SIDE:
+        return f"not applicable on device {meta.device}"
+    if table == "phases" and column in _DEVICE_TIMES:
+        return "no device mark lies at both borders; between_steps has none"
+    if table == "phases" and not meta.modelled:
+        return "needs a profiler's view of the device's work"
+    if table == "phases":
+        return "the span is not known"
+    return f"not recorded by source {meta.source}"
+
+
+_HOST_SIDE = {
+    ("steps", column.name) for column in TABLES["steps"] if column.name not in ("num_syncs", "num_launches", "num_h2d")
+}

@@ -1,0 +1,143 @@
+"""Columns that follow from other rows: filled once, when ledger rows become tables. Integers in, integers out.
+
+Before                                                     after
+    steps   7 start 1000 end 1600, 8 start 1700 ...          7 period 700, host_wait 50, host_busy 550, num_syncs 1
+    waits   7 host:main 1100-1150                            phases gains: 7 between_steps host 100
+A figure that the step noted itself stays as it was noted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from ..probe.ledger import Row
+from .busy import Work
+from .schema import TABLES
+
+COMPUTE_LANE = "gpu:compute"
+WORK_KINDS = frozenset({"kernel", "graph", "memset"})
+"""Kinds of device spans that keep a lane busy; a launch on the host lane does not."""
+
+Rows = Mapping[str, Sequence[Row]]
+
+
+def _index(table: str, column: str) -> int:
+    """Position of a column in a ledger row, which begins with the step."""
+    return 1 + [entry.name for entry in TABLES[table]].index(column)
+
+
+def _fields(table: str, *columns: str) -> tuple[int, ...]:
+    return tuple(_index(table, column) for column in columns)
+
+
+def derive(rows: Rows, *, modelled: bool, has_device: bool) -> dict[str, Sequence[Row]]:
+    """The same rows with period, waits, counts, `between_steps` and (modelled only) busy and starved filled in.
+
+    Without a device the counts of launches, copies and syncs stay null: they are not applicable there.
+    """
+    filled = dict(rows)
+    filled["steps"] = _steps(rows, has_device)
+    phases = _busy_phases(rows) if modelled else list(rows.get("phases", ()))
+    filled["phases"] = _in_step_order(phases, _between(rows.get("steps", ())))
+    return filled
+
+
+def _steps(rows: Rows, has_device: bool) -> list[Row]:
+    steps = rows.get("steps", ())
+    start, end, period, busy, wait = _fields("steps", "start_ns", "end_ns", "period_ns", "host_busy_ns", "host_wait_ns")
+    counts = {column: count(rows) for column, count in _COUNTS.items()} if has_device else {}
+    waited = _host_waits(rows.get("waits", ()))
+    out: list[Row] = []
+    for position, row in enumerate(steps):
+        values = list(row)
+        if position + 1 < len(steps):
+            _fill(values, period, steps[position + 1][start] - row[start])
+        _fill(values, wait, waited.get(row[0], 0))
+        _fill(values, busy, row[end] - row[start] - values[wait])
+        for column, count in counts.items():
+            _fill(values, _index("steps", column), count[row[0]])
+        out.append(tuple(values))
+    return out
+
+
+def _fill(values: list[Any], index: int, value: int) -> None:
+    if values[index] is None:
+        values[index] = value
+
+
+def _host_waits(waits: Iterable[Row]) -> Counter[int | None]:
+    """Nanoseconds that the host waited, by step."""
+    lane, start, end = _fields("waits", "lane", "start_ns", "end_ns")
+    total: Counter[int | None] = Counter()
+    for row in waits:
+        if _on_host(row[lane]) and row[start] is not None and row[end] is not None:
+            total[row[0]] += row[end] - row[start]
+    return total
+
+
+def _on_host(lane: str | None) -> bool:
+    return lane is not None and lane.startswith("host")
+
+
+def _count_syncs(rows: Rows) -> Counter[int | None]:
+    (lane,) = _fields("waits", "lane")
+    return Counter(row[0] for row in rows.get("waits", ()) if _on_host(row[lane]))
+
+
+def _count_launches(rows: Rows) -> Counter[int | None]:
+    lane, kind = _fields("spans", "lane", "kind")
+    return Counter(row[0] for row in rows.get("spans", ()) if row[kind] == "launch" and _on_host(row[lane]))
+
+
+def _count_h2d(rows: Rows) -> Counter[int | None]:
+    (direction,) = _fields("copies", "direction")
+    return Counter(row[0] for row in rows.get("copies", ()) if row[direction] == "h2d")
+
+
+_COUNTS = {"num_syncs": _count_syncs, "num_launches": _count_launches, "num_h2d": _count_h2d}
+
+
+def _between(steps: Sequence[Row]) -> list[Row]:
+    """One `between_steps` phase behind each step but the last: from its end to the next one's start."""
+    start, end = _fields("steps", "start_ns", "end_ns")
+    empty = (None,) * (len(TABLES["phases"]) - 2)
+    return [
+        (row[0], "between_steps", following[start] - row[end], *empty)
+        for row, following in pairwise(steps)
+    ]
+
+
+def _in_step_order(phases: Iterable[Row], between: Sequence[Row]) -> list[Row]:
+    """Phases with the `between_steps` row behind the phases of its step."""
+    behind: dict[int | None, list[Row]] = {}
+    for row in (*phases, *between):
+        behind.setdefault(row[0], []).append(row)
+    return [row for group in behind.values() for row in group]
+
+
+def _busy_phases(rows: Rows) -> list[Row]:
+    """Phases with busy_ns (work of the compute lane within the span) and starved_ns (the rest of the span)."""
+    work = Work(_compute_work(rows))
+    span, starved, busy, begin = _fields("phases", "span_ns", "starved_ns", "busy_ns", "span_start_ns")
+    out: list[Row] = []
+    for row in rows.get("phases", ()):
+        values = list(row)
+        if values[span] is not None and values[begin] is not None:
+            _fill(values, busy, work.within(values[begin], values[begin] + values[span]))
+            _fill(values, starved, values[span] - values[busy])
+        out.append(tuple(values))
+    return out
+
+
+def _compute_work(rows: Rows) -> list[tuple[int, int]]:
+    """(start_ns, end_ns) of everything that occupied the compute lane, copies included."""
+    lane, kind, start, end = _fields("spans", "lane", "kind", "start_ns", "end_ns")
+    found = [
+        (row[start], row[end]) for row in rows.get("spans", ()) if row[lane] == COMPUTE_LANE and row[kind] in WORK_KINDS
+    ]
+    lane, start, end = _fields("copies", "lane", "start_ns", "end_ns")
+    found += [(row[start], row[end]) for row in rows.get("copies", ()) if row[lane] == COMPUTE_LANE]
+    return [(begin, finish) for begin, finish in found if begin is not None and finish is not None]

@@ -1,0 +1,55 @@
+"""Older recordings become current ones, one version at a time; newer ones are refused.
+
+A step takes the raw content of version N and gives that of version N + 1. It never fills a gap from the machine that
+reads: what the old version did not hold becomes null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ...errors import UsageError
+from .schema import SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecording:
+    """Content of the files before it is checked: the JSON object and the Parquet tables by name."""
+
+    meta: Mapping[str, Any]
+    tables: Mapping[str, pa.Table]
+
+
+UpgradeStep = Callable[[RawRecording], RawRecording]
+
+UPGRADES: dict[int, UpgradeStep] = {}
+"""Version N -> the step to N + 1."""
+
+
+def check_version(meta: Mapping[str, Any], where: str) -> int:
+    """The version in `meta`, or a UsageError: it is missing, newer than ours, or too old for our steps."""
+    version = meta.get("schema_version")
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise UsageError(f"{where}: schema_version is missing or no integer; this is not a recording of stepscope")
+    if version > SCHEMA_VERSION:
+        raise UsageError(
+            f"{where}: schema_version {version} is newer than {SCHEMA_VERSION}, the newest that this program reads; "
+            "install a newer stepscope (pip install -U stepscope)"
+        )
+    missing = [number for number in range(version, SCHEMA_VERSION) if number not in UPGRADES]
+    if missing:
+        raise UsageError(f"{where}: schema_version {version} is too old to be upgraded; record again")
+    return version
+
+
+def upgrade(raw: RawRecording, where: str) -> RawRecording:
+    """The current version of `raw`; each step that it takes is added to the history."""
+    for version in range(check_version(raw.meta, where), SCHEMA_VERSION):
+        stepped = UPGRADES[version](raw)
+        history = [*raw.meta.get("history", ()), f"upgraded from schema {version} to {version + 1}"]
+        raw = RawRecording({**stepped.meta, "schema_version": version + 1, "history": history}, stepped.tables)
+    return raw
