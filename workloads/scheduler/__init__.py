@@ -1,4 +1,5 @@
 from .config import SchedulerConfig
+from .limits import token_limit
 from .scheduler import Scheduler
 
-__all__ = ["Scheduler", "SchedulerConfig"]
+__all__ = ["Scheduler", "SchedulerConfig", "token_limit"]

@@ -10,6 +10,7 @@ from ..step import StepDelta, StepResult
 from .config import SchedulerConfig
 from .draft import StepDraft
 from .kv_cache import KVCache
+from .limits import token_limit
 from .state import NEVER, RequestState
 
 
@@ -66,31 +67,10 @@ class Scheduler:
         return bool(self._finished)
 
     def add_request(self, request: Request) -> None:
-        """Queue one request.
-
-        Raises UsageError when it can never run: the prompt fills `max_model_len`, or the pool is smaller than it.
-        """
-        config = self.config
-        name = f"request {request.req_id}"
+        """Queue one request. Raises UsageError when its id is taken, or when it can never run (see `token_limit`)."""
         if request.req_id in self._states:
-            raise UsageError(f"{name}: a request of this id is unfinished; ids must differ")
-        if request.prompt_len >= config.max_model_len:
-            raise UsageError(
-                f"{name}: its prompt of {request.prompt_len} tokens leaves no room for an answer within "
-                f"max_model_len {config.max_model_len}; raise max_model_len above {request.prompt_len} or shorten it"
-            )
-        limit = min(request.prompt_len + request.output_len, config.max_model_len)
-        needed = config.blocks_for(limit)
-        if needed > config.num_blocks - 1:
-            raise UsageError(
-                f"{name}: {limit} tokens need {needed} blocks of {config.block_size}, the pool has "
-                f"{config.num_blocks - 1}; set num_blocks to at least {needed + 1}"
-            )
-        if not config.enable_chunked_prefill and request.prompt_len > config.max_num_batched_tokens:
-            raise UsageError(
-                f"{name}: its prompt of {request.prompt_len} tokens exceeds max_num_batched_tokens "
-                f"{config.max_num_batched_tokens}; raise it or set enable_chunked_prefill"
-            )
+            raise UsageError(f"request {request.req_id}: a request of this id is unfinished; ids must differ")
+        limit = token_limit(request, self.config)
         state = RequestState(request, limit)
         self._states[request.req_id] = state
         self._waiting.append(state)

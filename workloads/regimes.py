@@ -1,0 +1,104 @@
+"""Named regimes: constructed workloads that force one kind of step, each by a slug and a few parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from ..errors import UsageError
+from .regime_base import Regime, Seeded
+from .regimes_decode import Churn, CondenseStorm, GraphEdge, LongRow, Steady
+from .regimes_prefill import Chunked, PrefixStorm, ShortExtend
+from .regimes_pressure import ForcedResets, MassPreempt, Thrash
+from .workload import Workload
+
+REGIMES: Mapping[str, type[Regime]] = MappingProxyType(
+    {
+        regime.slug: regime
+        for regime in (
+            Steady,
+            CondenseStorm,
+            MassPreempt,
+            ForcedResets,
+            Thrash,
+            Chunked,
+            ShortExtend,
+            PrefixStorm,
+            Churn,
+            GraphEdge,
+            LongRow,
+        )
+    }
+)
+
+PUBLISHED: Mapping[str, Mapping[str, object]] = MappingProxyType(
+    {
+        "steady": {"num_reqs": 64, "prompt_len": 512, "output_len": 256, "max_num_seqs": 128},
+        "condense_storm": {},
+        "mass_preempt": {},
+        "forced_reset": {
+            "num_reqs": 128,
+            "prompt_len": 512,
+            "output_len": 256,
+            "max_num_batched_tokens": 8192,
+            "reset_steps": (60, 120, 180),
+        },
+        "thrash": {
+            "num_reqs": 400,
+            "prompt_low": 64,
+            "prompt_high": 4096,
+            "output_low": 32,
+            "output_high": 512,
+            "num_blocks": 2000,
+            "enable_prefix_caching": False,
+            "max_num_seqs": 256,
+            "max_num_batched_tokens": 2048,
+        },
+        "chunked": {
+            "num_reqs": 65,
+            "long_prompt_len": 10_000,
+            "num_long": 1,
+            "long_output_len": 4,
+            "prompt_len": 64,
+            "output_len": 60,
+            "max_num_seqs": 128,
+            "max_model_len": 16_384,
+        },
+        "short_extend": {"prefix_len": 512, "max_num_batched_tokens": 3333, "max_model_len": 16_384},
+        "prefix_storm": {
+            "num_reqs": 256,
+            "prefix_len": 2048,
+            "suffix_len": 64,
+            "output_len": 64,
+            "max_num_batched_tokens": 8192,
+        },
+        "churn": {
+            "num_reqs": 256,
+            "num_requests": 600,
+            "prompt_lens": (75, 578, 1469, 2744, 5187),
+            "output_lens": (6, 9, 13, 24, 55),
+            "max_num_batched_tokens": 8192,
+        },
+        "graph_edge": {"sizes": (513, 512, 257, 256, 249, 248, 17, 16, 9, 8), "max_num_batched_tokens": 8192},
+        "long_row": {"num_reqs": 256, "long_len": 131_072, "short_len": 1024, "max_num_batched_tokens": 8192},
+    }
+)
+"""Parameters of each regime as they were published or recorded; the defaults cost fewer tokens."""
+
+
+def build(slug: str, *, seed: int, vocab_size: int, **parameters: object) -> Workload:
+    """The workload of a regime; `parameters` are fields of its class in `REGIMES`, the others have its defaults.
+
+    Raises UsageError: no such regime, an unknown or unfit parameter, or a request that can never run.
+    """
+    regime = REGIMES.get(slug)
+    if regime is None:
+        raise UsageError(f"workload: regime {slug!r} is unknown; known ones are {', '.join(REGIMES)}")
+    try:
+        settings = msgspec.convert(parameters, regime)
+    except msgspec.ValidationError as error:
+        known = ", ".join(regime.__struct_fields__)
+        raise UsageError(f"workload {slug}: {error}; its parameters are {known}") from error
+    return settings.build(Seeded(seed, vocab_size))
