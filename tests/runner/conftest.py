@@ -7,7 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from stepscope.instrumentation.probe.ledger import Ledger
+from stepscope.instrumentation.probe.null import NullProbe
 from stepscope.runner.config import RunnerConfig
+from stepscope.runner.devices.cpu import CpuDevice
+from stepscope.runner.inputs.commit_order import make_commit
+from stepscope.runner.inputs.copy_ordering import make_copy_ordering
+from stepscope.runner.inputs.flat_indices import FlatIndexBuilder
+from stepscope.runner.inputs.prepare import DeviceTensors, InputBuffers, InputPreparation, Strategies
+from stepscope.runner.inputs.slot_mapping import HostSlotMapper, SlotTensors, TorchSlotMapper
+from stepscope.runner.inputs.token_gather import make_gather
 from stepscope.runner.probe_points import ProbePoints
 from stepscope.runner.state.block_table import BlockTable
 from stepscope.runner.state.input_batch import InputBatch
@@ -65,6 +74,66 @@ class StateBench:
         return self.state.update(delta)
 
 
+class MemoryBuffer:
+    """A staged buffer without a device: publish copies at once. Starts full of garbage, as reused memory is."""
+
+    def __init__(self, size, dtype):
+        self.host = np.full(size, 77, dtype=dtype)
+        self.gpu = torch.from_numpy(np.full(size, 55, dtype=dtype))
+
+    def acquire(self):
+        return self.host
+
+    def publish(self, count):
+        self.gpu[:count] = torch.from_numpy(self.host[:count])
+        return 100
+
+
+class InputBench(StateBench):
+    """Adds input preparation over plain memory. `spare_rows` are rows behind max_num_seqs, for padding."""
+
+    def __init__(
+        self, max_tokens=64, gather="index_select", slots="torch", order="first", spare_rows=0, **sizes
+    ):
+        super().__init__(**sizes)
+        rows = self.config.max_num_seqs + spare_rows
+        self.table = BlockTable(MemoryStaging(rows, sizes.get("width", 16)))
+        self.batch = InputBatch(self.config, self.table)
+        self.state = WorkerState(self.batch, self.points, torch.device("cpu"))
+        self.ledger = Ledger()
+        self.device = CpuDevice(self.ledger)
+        self.buffers = InputBuffers(
+            MemoryBuffer(max_tokens, np.int32),
+            MemoryBuffer(max_tokens, np.int64),
+            MemoryBuffer(rows + 1, np.int32),
+            MemoryBuffer(rows, np.int32),
+        )
+        self.inputs = self._preparation(rows, max_tokens, gather, slots, order)
+
+    def _preparation(self, rows, max_tokens, gather, slots, order):
+        block_size, table = self.config.block_size, self.table.staging.gpu
+        if slots == "host":
+            staged = MemoryBuffer(max_tokens, np.int64), MemoryBuffer(rows, np.int64)
+            mapper, outputs = HostSlotMapper(*staged, block_size), [buffer.gpu for buffer in staged]
+        else:
+            outputs = [torch.zeros(max_tokens, dtype=torch.int64), torch.zeros(rows, dtype=torch.int64)]
+            tensors = SlotTensors(self.buffers.query_start_loc.gpu, self.buffers.positions.gpu, table, *outputs)
+            mapper = TorchSlotMapper(self.device, tensors, block_size)
+        strategies = Strategies(
+            make_commit(order, NullProbe()),
+            make_copy_ordering(self.device, "compute", "single_guarded"),
+            FlatIndexBuilder(rows, max_tokens),
+            make_gather(gather, rows, max_tokens, self.config.max_model_len),
+            mapper,
+        )
+        return InputPreparation(NullProbe(), self.points, self.buffers, DeviceTensors(table, *outputs), strategies)
+
+    def prepare(self, scheduled, **delta):
+        """Update, then prepare the same delta."""
+        self.update(scheduled, **delta)
+        return self.inputs.prepare(self.batch, StepDelta(step=self.step - 1, num_scheduled_tokens=dict(scheduled)))
+
+
 def _cached(*entries, resumed=(), history=None):
     """CachedRequests of (req_id, computed, new blocks or None)."""
     return CachedRequests(
@@ -80,6 +149,11 @@ def _cached(*entries, resumed=(), history=None):
 @pytest.fixture
 def bench():
     return StateBench
+
+
+@pytest.fixture
+def input_bench():
+    return InputBench
 
 
 @pytest.fixture

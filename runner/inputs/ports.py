@@ -1,0 +1,22 @@
+"""What input preparation needs from whoever stages its copies."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy.typing as npt
+import torch
+
+
+class InputBuffer(Protocol):
+    """Host memory that is written each step, and the device tensor that it is copied to."""
+
+    gpu: torch.Tensor
+
+    def acquire(self) -> npt.NDArray[Any]:
+        """The whole host side, free to be written: no copy in flight reads it any more. Contents are stale."""
+        ...
+
+    def publish(self, count: int) -> int:
+        """Copy the first `count` entries to the device. Returns the copy's correlation."""
+        ...

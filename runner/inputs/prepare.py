@@ -1,0 +1,192 @@
+"""Input preparation: from packed rows to the flat working set of one forward, in the article's order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from ...errors import UsageError
+from ...instrumentation.probe.api import ProbeLike
+from ...workloads.step import StepDelta
+from ..probe_points import ProbePoints
+from ..state.input_batch import InputBatch
+from .commit_order import TableCommit
+from .copy_ordering import CopyOrdering
+from .flat_indices import FlatIndexBuilder, FlatIndices
+from .ports import InputBuffer
+from .slot_mapping import SlotMapper
+from .step_inputs import IntArray, LongArray, StepInputs
+from .token_gather import Gather
+
+
+@dataclass(frozen=True, slots=True)
+class InputBuffers:
+    """Staged buffers that are written every step (capacities in rows and tokens, see RunnerConfig)."""
+
+    input_ids: InputBuffer  # [token_capacity] int32
+    positions: InputBuffer  # [token_capacity] int64
+    query_start_loc: InputBuffer  # [row_capacity + 1] int32
+    seq_lens: InputBuffer  # [row_capacity] int32
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTensors:
+    """What kernels write or the block table owns, at fixed addresses."""
+
+    block_table: torch.Tensor  # [row_capacity, width] int32
+    slot_mapping: torch.Tensor  # [token_capacity] int64
+    logits_indices: torch.Tensor  # [row_capacity] int64
+
+
+@dataclass(frozen=True, slots=True)
+class Strategies:
+    """The objects that the switches have chosen."""
+
+    commit: TableCommit
+    ordering: CopyOrdering
+    indices: FlatIndexBuilder
+    gather: Gather
+    slots: SlotMapper
+
+
+class _HostSide(NamedTuple):
+    """This step's host arrays, until they are wrapped into StepInputs."""
+
+    num_scheduled: IntArray
+    num_computed: IntArray
+    query_start_loc: IntArray  # whole buffer
+    seq_lens: IntArray  # whole buffer
+    flat: FlatIndices
+
+
+class InputPreparation:
+    """Prepares the inputs of each step; `prepare` reads as the article does."""
+
+    def __init__(
+        self, probe: ProbeLike, points: ProbePoints, buffers: InputBuffers, tensors: DeviceTensors,
+        strategies: Strategies,
+    ) -> None:  # fmt: skip
+        self._probe = probe
+        self._points = points
+        self._buffers = buffers
+        self._tensors = tensors
+        self._use = strategies
+        self.token_capacity = int(buffers.input_ids.gpu.numel())
+
+    @property
+    def skipped_commits(self) -> int:
+        """Steps in which the block table was not copied because it had not changed."""
+        return self._use.commit.skipped_commits
+
+    def prepare(self, batch: InputBatch, delta: StepDelta) -> StepInputs:
+        """Inputs of `delta` for the batch as `update` left it. Views in the result hold until the next call."""
+        probe, use, num_reqs = self._probe, self._use, batch.num_reqs
+        use.ordering.before_copies()
+        first_copy = use.commit.before(batch.block_table, num_reqs)
+        with probe.range("build_indices"):
+            host = self._build_indices(batch, delta)
+        with probe.range("copy_inputs"):
+            copies = self._copy(host)
+        last_copy = use.commit.after(batch.block_table, num_reqs)
+        table_copy = first_copy if last_copy is None else last_copy
+        with probe.range("slot_mapping"):
+            use.ordering.before_readers()
+            use.slots.map(batch, host.flat, copies if table_copy is None else (table_copy, *copies))
+        inputs = self._wrap(batch, delta, host, table_copy)
+        if self._points.active:
+            self._points.reach("slot_mapping", inputs=inputs)
+        return inputs
+
+    def _build_indices(self, batch: InputBatch, delta: StepDelta) -> _HostSide:
+        num_reqs, buffers = batch.num_reqs, self._buffers
+        scheduled = np.fromiter(
+            map(delta.num_scheduled_tokens.__getitem__, batch.req_ids), dtype=np.int32, count=num_reqs
+        )
+        computed = batch.num_computed[:num_reqs].copy()
+        query_start_loc = buffers.query_start_loc.acquire()
+        num_tokens = self._use.indices.boundaries(scheduled, query_start_loc)
+        if num_tokens > self.token_capacity:
+            raise UsageError(
+                f"step {delta.step}: {num_tokens} tokens are scheduled, but max_num_batched_tokens is"
+                f" {self.token_capacity}"
+            )
+        flat = self._use.indices.build(scheduled, computed, query_start_loc, buffers.positions.acquire())
+        seq_lens = buffers.seq_lens.acquire()
+        np.add(computed, scheduled, out=seq_lens[:num_reqs])
+        seq_lens[num_reqs:] = 0
+        host = _HostSide(scheduled, computed, query_start_loc, seq_lens, flat)
+        if self._points.active:
+            self._report_cumsum(batch, host)
+        input_ids = buffers.input_ids.acquire()
+        self._use.gather.fill(batch, flat, input_ids)
+        if self._points.active:
+            self._points.reach(
+                "gather", req_ids=batch.req_ids, input_ids=input_ids[:num_tokens], positions=flat.positions
+            )
+        return host
+
+    def _copy(self, host: _HostSide) -> tuple[int, ...]:
+        """Enqueue the four small copies; returns those that slot mapping reads first.
+
+        Boundaries and lengths travel whole: their tails are the padding. Tokens travel as far as they are real.
+        """
+        buffers, num_tokens = self._buffers, host.flat.num_tokens
+        positions = buffers.positions.publish(num_tokens)
+        boundaries = buffers.query_start_loc.publish(host.query_start_loc.size)
+        buffers.seq_lens.publish(host.seq_lens.size)
+        buffers.input_ids.publish(num_tokens)
+        return positions, boundaries
+
+    def _wrap(self, batch: InputBatch, delta: StepDelta, host: _HostSide, table_copy: int | None) -> StepInputs:
+        num_reqs, flat = batch.num_reqs, host.flat
+        seq_lens = host.seq_lens[:num_reqs]
+        known = batch.num_tokens[:num_reqs].copy()
+        ends = host.query_start_loc[1 : num_reqs + 1]
+        buffers, tensors = self._buffers, self._tensors
+        return StepInputs(
+            step=delta.step,
+            req_ids=batch.req_ids,
+            num_reqs=num_reqs,
+            num_tokens=flat.num_tokens,
+            num_scheduled=host.num_scheduled,
+            num_computed=host.num_computed,
+            num_tokens_known=known,
+            query_start_loc=host.query_start_loc[: num_reqs + 1],
+            req_indices=flat.req_indices,
+            query_pos=flat.query_pos,
+            positions=flat.positions,
+            seq_lens=seq_lens,
+            logits_indices=last_positions(ends),
+            discard=(seq_lens < known) | (host.num_scheduled == 0),
+            is_prefilling=host.num_computed < batch.num_prompt[:num_reqs],
+            input_ids=buffers.input_ids.gpu,
+            positions_gpu=buffers.positions.gpu,
+            query_start_loc_gpu=buffers.query_start_loc.gpu,
+            seq_lens_gpu=buffers.seq_lens.gpu,
+            block_table_gpu=tensors.block_table,
+            slot_mapping=tensors.slot_mapping,
+            logits_indices_gpu=tensors.logits_indices,
+            table_copy=table_copy,
+        )
+
+    def _report_cumsum(self, batch: InputBatch, host: _HostSide) -> None:
+        num_reqs, flat = batch.num_reqs, host.flat
+        self._points.reach(
+            "cumsum",
+            req_ids=batch.req_ids,
+            num_scheduled=host.num_scheduled,
+            num_computed=host.num_computed,
+            query_start_loc=host.query_start_loc[: num_reqs + 1],
+            req_indices=flat.req_indices,
+            query_pos=flat.query_pos,
+            positions=flat.positions,
+            seq_lens=host.seq_lens[:num_reqs],
+        )
+
+
+def last_positions(ends: IntArray) -> LongArray:
+    """[R] int64: the last token of each request. A request without tokens must not reach back to index -1."""
+    return np.maximum(ends - 1, 0).astype(np.int64)

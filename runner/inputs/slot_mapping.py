@@ -1,0 +1,141 @@
+"""Where each token's K and V go: slot = block_table[row, position // B] * B + position % B, in 64 bits.
+
+The same pass derives `logits_indices`, the last token of each request, so that nobody has to copy it. A request
+without tokens gets index 0, never -1; its result is discarded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from ...errors import UsageError
+from ..config import SlotMappingBackend
+from ..devices.base import Device, Work
+from ..state.input_batch import InputBatch
+from .flat_indices import FlatIndices
+from .ports import InputBuffer
+
+PAD_SLOT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTensors:
+    """Fixed device tensors that a mapping reads and writes; shapes as in StepInputs."""
+
+    query_start_loc: torch.Tensor
+    positions: torch.Tensor
+    block_table: torch.Tensor
+    slots: torch.Tensor
+    logits_indices: torch.Tensor
+
+
+class SlotMapper(Protocol):
+    """One way to compute the slots of a step."""
+
+    def map(self, batch: InputBatch, flat: FlatIndices, consumes: Sequence[int]) -> None:
+        """Fill slots (-1 behind Q) and logits_indices; `consumes` are the copies that this reads first."""
+        ...
+
+
+class TorchSlotMapper:
+    """Tensor operations on the device. Also stands in for the Triton kernel where there is no GPU."""
+
+    def __init__(self, device: Device, tensors: SlotTensors, block_size: int) -> None:
+        self._device = device
+        self._tensors = tensors
+        self._block_size = block_size
+        self._width = tensors.block_table.shape[1]
+        self._flat_table = tensors.block_table.view(-1)
+        self._tokens = device.empty(tensors.slots.shape, torch.int32)
+        self._tokens.copy_(torch.arange(tensors.slots.numel(), dtype=torch.int32))
+        tensors.slots.fill_(PAD_SLOT)
+        self._mapped = 0
+
+    def map(self, batch: InputBatch, flat: FlatIndices, consumes: Sequence[int]) -> None:
+        """One launch."""
+        num_reqs, num_tokens = batch.num_reqs, flat.num_tokens
+        self._device.launch(
+            "slot_mapping",
+            lambda: self._compute(num_reqs, num_tokens),
+            Work("slot_mapping", tokens=num_tokens, rows=num_reqs),
+            consumes=consumes,
+        )
+
+    def _compute(self, num_reqs: int, num_tokens: int) -> None:
+        tensors, block_size = self._tensors, self._block_size
+        ends = tensors.query_start_loc[1 : num_reqs + 1]
+        torch.sub(ends, 1, out=tensors.logits_indices[:num_reqs]).clamp_(min=0)
+        positions = tensors.positions[:num_tokens]
+        rows = torch.searchsorted(ends, self._tokens[:num_tokens], right=True)  # int64; skips requests without tokens
+        logical = positions // block_size
+        blocks = self._flat_table.index_select(0, rows.mul_(self._width).add_(logical))
+        # slot = block * B + (position - logical * B), with the block widened before it is multiplied
+        slots = blocks.to(torch.int64).sub_(logical).mul_(block_size).add_(positions)
+        tensors.slots[:num_tokens] = slots
+        if num_tokens < self._mapped:
+            tensors.slots[num_tokens : self._mapped] = PAD_SLOT
+        self._mapped = num_tokens
+
+
+class TritonSlotMapper:
+    """One Triton kernel; needs a GPU, or Triton's interpreter on host tensors."""
+
+    def __init__(self, device: Device, tensors: SlotTensors, block_size: int) -> None:
+        from .slot_kernel import launch_slot_kernel
+
+        self._kernel = launch_slot_kernel
+        self._device = device
+        self._tensors = tensors
+        self._block_size = block_size
+
+    def map(self, batch: InputBatch, flat: FlatIndices, consumes: Sequence[int]) -> None:
+        """One launch of num_reqs + 1 programs."""
+        tensors, num_reqs = self._tensors, batch.num_reqs
+        self._device.launch(
+            "slot_mapping",
+            lambda: self._kernel(
+                tensors.query_start_loc, tensors.positions, tensors.block_table,
+                (tensors.slots, tensors.logits_indices), num_reqs, self._block_size,
+            ),
+            Work("slot_mapping", tokens=flat.num_tokens, rows=num_reqs),
+            consumes=consumes,
+        )  # fmt: skip
+
+
+class HostSlotMapper:
+    """NumPy on the host mirror of the block table, then two copies: the road that the kernel saves."""
+
+    def __init__(self, slots: InputBuffer, logits_indices: InputBuffer, block_size: int) -> None:
+        self._slots = slots
+        self._logits_indices = logits_indices
+        self._block_size = block_size
+
+    def map(self, batch: InputBatch, flat: FlatIndices, consumes: Sequence[int]) -> None:
+        """Compute, then copy the whole slot buffer: its tail carries the padding."""
+        num_reqs, num_tokens = batch.num_reqs, flat.num_tokens
+        logical, offset = np.divmod(flat.positions, self._block_size)
+        blocks = batch.block_table.values[flat.req_indices, logical].astype(np.int64)
+        slots = self._slots.acquire()
+        slots[:num_tokens] = blocks * self._block_size + offset
+        slots[num_tokens:] = PAD_SLOT
+        self._slots.publish(slots.size)
+        last = self._logits_indices.acquire()
+        counts = np.bincount(flat.req_indices, minlength=num_reqs)
+        np.maximum(np.cumsum(counts) - 1, 0, out=last[:num_reqs])
+        self._logits_indices.publish(num_reqs)
+
+
+def make_device_mapper(kind: SlotMappingBackend, device: Device, tensors: SlotTensors, block_size: int) -> SlotMapper:
+    """The mapper for `triton` or `torch`. Without a GPU the Triton kernel's result is computed by tensor operations,
+    and a modelled device charges it as the kernel: a launch is a launch.
+    """
+    if kind == "triton" and device.tensor_device.type == "cuda":
+        return TritonSlotMapper(device, tensors, block_size)
+    if kind in ("triton", "torch"):
+        return TorchSlotMapper(device, tensors, block_size)
+    raise UsageError(f"slot_mapping: unknown value {kind!r}; known are triton, torch, host")

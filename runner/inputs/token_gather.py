@@ -1,0 +1,64 @@
+"""Step three: from the two-dimensional token history to the input ids of this step's chunk."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from ...errors import UsageError
+from ..config import TokenGather
+from ..state.input_batch import InputBatch
+from .flat_indices import FlatIndices
+from .step_inputs import IntArray, LongArray
+
+
+class Gather(Protocol):
+    """Fills `input_ids` [>= Q] on the host from the batch's histories."""
+
+    def fill(self, batch: InputBatch, flat: FlatIndices, input_ids: IntArray) -> None:
+        """Write the first Q entries."""
+        ...
+
+
+class IndexSelectGather:
+    """One index_select over the flattened table: index = row * max_model_len + position."""
+
+    def __init__(self, row_capacity: int, token_capacity: int, max_model_len: int) -> None:
+        self._row_base: LongArray = np.arange(row_capacity + 1, dtype=np.int64) * max_model_len
+        self._index: LongArray = np.zeros(token_capacity, dtype=np.int64)
+        self._index_tensor = torch.from_numpy(self._index)
+
+    def fill(self, batch: InputBatch, flat: FlatIndices, input_ids: IntArray) -> None:
+        """Write the first Q entries; 64-bit indices, for rows * max_model_len passes 2^31."""
+        count = flat.num_tokens
+        bases = self._row_base[:count] if flat.uniform else self._row_base[flat.req_indices]
+        np.add(bases, flat.positions, out=self._index[:count])
+        torch.index_select(
+            batch.token_ids.tensor.view(-1), 0, self._index_tensor[:count], out=torch.from_numpy(input_ids[:count])
+        )
+
+
+class CatGather:
+    """One slice a request, concatenated: what the article warns of, kept to measure the warning."""
+
+    def fill(self, batch: InputBatch, flat: FlatIndices, input_ids: IntArray) -> None:
+        """Write the first Q entries."""
+        if flat.num_tokens == 0:
+            return
+        rows, starts, counts = np.unique(flat.req_indices, return_index=True, return_counts=True)
+        pieces = []
+        for row, start, count in zip(rows.tolist(), starts.tolist(), counts.tolist(), strict=True):
+            first = int(flat.positions[start])
+            pieces.append(batch.token_ids.tensor[row, first : first + count])
+        torch.cat(pieces, out=torch.from_numpy(input_ids[: flat.num_tokens]))
+
+
+def make_gather(kind: TokenGather, row_capacity: int, token_capacity: int, max_model_len: int) -> Gather:
+    """The strategy named by the switch `token_gather`."""
+    if kind == "index_select":
+        return IndexSelectGather(row_capacity, token_capacity, max_model_len)
+    if kind == "cat":
+        return CatGather()
+    raise UsageError(f"token_gather: unknown value {kind!r}; known are index_select, cat")
