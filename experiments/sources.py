@@ -6,22 +6,19 @@ import copy
 import dataclasses
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from ..errors import UsageError
 from ..workloads import regimes
-from ..workloads.arrivals import concurrency_of
-from ..workloads.requests import Request
 from ..workloads.scheduler import SchedulerConfig
-from ..workloads.scheduler.limits import token_limit
-from ..workloads.seeds import generator
+from ..workloads.synthetic import Synthetic, synthetic_workload, trace_workload
 from ..workloads.traces.reader import read_trace
 from ..workloads.traces.replay import ReplayOptions
 from ..workloads.workload import Workload
-from .spec import GeneratorSpec, TraceSpec, WorkloadSpec
+from .spec import TraceSpec, WorkloadSpec
 from .typed import unknown
 
 SHARED_SIZES = ("max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size", "num_blocks")
@@ -29,6 +26,9 @@ SHARED_SIZES = ("max_num_seqs", "max_num_batched_tokens", "max_model_len", "bloc
 
 TRACE_POOL_TOKENS = 1 << 20
 """KV positions that a replay has room for where num_blocks is not given: 34 GB of llama-1b, what an H200 can spare."""
+
+_BOUNDLESS = SchedulerConfig(max_model_len=1 << 40, num_blocks=1 << 40)
+"""Refuses nothing: for drawing lengths before the limits are known."""
 
 
 def build_workload(spec: WorkloadSpec, sizes: Mapping[str, int], *, vocab_size: int, steps: int | None) -> Workload:
@@ -80,50 +80,26 @@ def _regime(spec: WorkloadSpec, limits: dict[str, Any], vocab_size: int, steps: 
 
 def _trace(spec: TraceSpec, seed: int, limits: dict[str, Any], vocab_size: int) -> Workload:
     options = ReplayOptions(speed=spec.speed, jitter_ns=round(spec.jitter_ms * 1e6), seed=seed)
-    result = read_trace(spec.file, format=spec.format, limit=spec.limit, options=options)
-    skipped = [f"rows left out of the trace: {count} {reason}" for reason, count in result.skipped.items()]
-    requests = result.requests(vocab_size=vocab_size, seed=seed)
-    return Workload(
-        name=f"trace {result.format}",
-        requests=requests,
-        scheduler=_fitting(requests, limits),
-        parameters=msgspec.to_builtins(spec),
-        notes=(result.source, *skipped, *result.warnings),
-    )
+    trace = read_trace(spec.file, format=spec.format, limit=spec.limit, options=options)
+    longest = int((trace.prompt_len + trace.output_len).max())
+    return trace_workload(trace, _fitting(longest, limits), name=spec.file, seed=seed, vocab_size=vocab_size)
 
 
-def _generated(spec: GeneratorSpec, seed: int, limits: dict[str, Any], vocab_size: int) -> Workload:
-    count = spec.num_requests
-    if count < 1:
-        raise UsageError(f"workload.generator.num_requests: is {count}; it must be at least 1")
-    prompts = spec.prompt.draw(count, generator(seed, "generator/prompt-lengths"))
-    outputs = spec.output.draw(count, generator(seed, "generator/output-lengths"))
-    arrivals = spec.arrivals.offsets_ns(count, generator(seed, "generator/arrivals"))
-    requests = tuple(
-        Request(f"r{index}", int(prompts[index]), int(outputs[index]), vocab_size, int(arrivals[index]), seed)
-        for index in range(count)
-    )
-    return Workload(
-        name="generator",
-        requests=requests,
-        scheduler=_fitting(requests, limits),
-        max_concurrency=concurrency_of(spec.arrivals),
-        parameters=msgspec.to_builtins(spec),
-    )
+def _generated(spec: Synthetic, seed: int, limits: dict[str, Any], vocab_size: int) -> Workload:
+    drawn = synthetic_workload(spec, _BOUNDLESS, seed=seed, vocab_size=vocab_size)
+    longest = max(request.prompt_len + request.output_len for request in drawn.requests)
+    return synthetic_workload(spec, _fitting(longest, limits), seed=seed, vocab_size=vocab_size)
 
 
-def _fitting(requests: Sequence[Request], limits: dict[str, Any]) -> SchedulerConfig:
-    """Limits for `requests`: what is not given is made large enough for the longest of them."""
+def _fitting(longest: int, limits: dict[str, Any]) -> SchedulerConfig:
+    """Limits for requests of up to `longest` tokens: what is not given is made large enough."""
     limits = dict(limits)
-    longest = max(request.prompt_len + request.output_len for request in requests)
-    limits.setdefault("max_model_len", max(SchedulerConfig().max_model_len, longest))
-    block_size = limits.get("block_size", SchedulerConfig().block_size)
+    defaults = SchedulerConfig()
+    limits.setdefault("max_model_len", max(defaults.max_model_len, longest))
+    block_size = limits.get("block_size", defaults.block_size)
     if block_size >= 1:  # else the configuration refuses it, with the better message
-        limits.setdefault("num_blocks", max(TRACE_POOL_TOKENS, longest + block_size) // block_size + 1)
+        limits.setdefault("num_blocks", max(TRACE_POOL_TOKENS, longest) // block_size + 2)
     try:
-        config = msgspec.convert(limits, SchedulerConfig)
+        return msgspec.convert(limits, SchedulerConfig)
     except msgspec.ValidationError as error:
         raise UsageError(f"workload.scheduler: {error}") from error
-    for request in requests:
-        token_limit(request, config)
-    return config

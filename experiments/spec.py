@@ -21,8 +21,7 @@ from typing import Any, Literal
 from ..errors import UsageError
 from ..runner.config import RunnerConfig
 from ..runner.devices import DEFAULT_CALIBRATION, DEFAULT_COST_MODEL
-from ..workloads.arrivals import AllAtOnce, ArrivalConfig
-from ..workloads.lengths import Fixed, LengthConfig
+from ..workloads.synthetic import Synthetic
 from .loading import Tree
 from .typed import convert
 
@@ -47,16 +46,6 @@ class TraceSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GeneratorSpec:
-    """Requests drawn from distributions, e.g. {kind: lognormal, median: 512, sigma: 1}, {kind: poisson, rate: 4}."""
-
-    num_requests: int = 64
-    prompt: LengthConfig = field(default_factory=lambda: Fixed(value=128))
-    output: LengthConfig = field(default_factory=lambda: Fixed(value=32))
-    arrivals: ArrivalConfig = field(default_factory=AllAtOnce)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadSpec:
     """Exactly one source of requests: a named regime, a trace, or a generator.
 
@@ -65,7 +54,7 @@ class WorkloadSpec:
 
     regime: str | None = None
     trace: TraceSpec | None = None
-    generator: GeneratorSpec | None = None
+    generator: Synthetic | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     scheduler: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
