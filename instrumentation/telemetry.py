@@ -1,0 +1,134 @@
+"""What the GPU's driver says about itself, through NVML; null, with the reason, where it does not say.
+
+NVML is loaded when a sampler is opened and not before. No failure of it ever reaches the run: an absent module or
+library, a query that this GPU, driver, container or WSL does not support, each gives null and a reason.
+Left out: the PCIe throughput counters, which block for about 20 ms.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .recording.registry import Value
+from .recording.schema import TELEMETRY
+
+_COLUMNS = tuple(column.name for column in TELEMETRY)
+_MIG = "the GPU is split (MIG); it is known for each MIG instance only"
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """A value that could not be had, and why."""
+
+    reason: str
+
+
+def _load_nvml() -> Any:
+    return importlib.import_module("pynvml")
+
+
+class TelemetrySampler:
+    """Samples one GPU. `nvml` is the module, None when it is unavailable; `reasons` says why columns are null.
+
+    `load` gives the NVML module; tests hand in their own.
+    """
+
+    def __init__(self, device_index: int = 0, *, load: Callable[[], Any] = _load_nvml) -> None:
+        self.reasons: dict[str, str] = {}
+        self.unavailable: str | None = None
+        self._nvml: Any = None
+        self._handle: Any = None
+        self._mig = False
+        try:
+            nvml = load()
+        except ImportError as error:
+            self._give_up(f"the module pynvml (package nvidia-ml-py) cannot be imported: {error}")
+            return
+        try:
+            nvml.nvmlInit()
+            self._handle = nvml.nvmlDeviceGetHandleByIndex(device_index)
+        except (nvml.NVMLError, OSError) as error:
+            self._give_up(f"NVML cannot be used: {error}")
+            return
+        self._nvml = nvml
+        self._mig = self._ask("mig", self._mig_mode) is True
+
+    def sample(self, time_ns: int) -> tuple[int | None, ...]:
+        """One row of the table `telemetry`, after its step: `ledger.add("telemetry", *sampler.sample(now))`."""
+        values: dict[str, int | None] = {"time_ns": time_ns}
+        if self._nvml is not None:
+            values.update({name: self._ask(name, query) for name, query in self._queries().items()})
+        return tuple(values.get(name) for name in _COLUMNS)
+
+    def environment(self) -> dict[str, Value]:
+        """What belongs into the fingerprint; `nvml` is ok or unavailable, then with the reason."""
+        if self._nvml is None:
+            return {"nvml": "unavailable", "nvml_reason": self.unavailable}
+        nvml, handle = self._nvml, self._handle
+        clock = nvml.NVML_CLOCK_SM
+        asked: dict[str, Callable[[], Any]] = {
+            "gpu_name": lambda: _text(nvml.nvmlDeviceGetName(handle)),
+            "gpu_count": nvml.nvmlDeviceGetCount,
+            "gpu_driver": lambda: _text(nvml.nvmlSystemGetDriverVersion()),
+            "gpu_memory_bytes": lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+            "gpu_max_sm_clock_mhz": lambda: int(nvml.nvmlDeviceGetMaxClockInfo(handle, clock)),
+        }
+        known: dict[str, Value] = {name: self._ask(name, query) for name, query in asked.items()}
+        return {"nvml": "ok", **known, "gpu_mig": self._mig}
+
+    def diagnostics(self) -> tuple[tuple[str, str, str], ...]:
+        """(table, column, reason) for each column of `telemetry` that is null."""
+        names = [name for name in _COLUMNS if name != "time_ns"]
+        reasons = dict.fromkeys(names, self.unavailable) if self.unavailable else self.reasons
+        return tuple(("telemetry", name, reason) for name in names if (reason := reasons.get(name)))
+
+    def close(self) -> None:
+        """Let NVML go."""
+        if self._nvml is not None:
+            self._ask("shutdown", self._nvml.nvmlShutdown)
+            self._nvml = None
+
+    def _give_up(self, reason: str) -> None:
+        self.unavailable = " ".join(reason.split())
+
+    def _queries(self) -> dict[str, Callable[[], Any]]:
+        nvml, handle = self._nvml, self._handle
+        return {
+            "sm_clock_mhz": lambda: int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+            "mem_clock_mhz": lambda: int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)),
+            "power_mw": lambda: int(nvml.nvmlDeviceGetPowerUsage(handle)),
+            "temperature_c": lambda: int(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
+            "throttle_reasons": lambda: int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),
+            "memory_used_bytes": self._memory_used,
+            "gpu_utilization_pct": self._utilization,
+        }
+
+    def _memory_used(self) -> int | Unavailable:
+        # For a split GPU the parent's figure is the sum of instances that other people may be using.
+        return Unavailable(_MIG) if self._mig else int(self._nvml.nvmlDeviceGetMemoryInfo(self._handle).used)
+
+    def _utilization(self) -> int | Unavailable:
+        return Unavailable(_MIG) if self._mig else int(self._nvml.nvmlDeviceGetUtilizationRates(self._handle).gpu)
+
+    def _mig_mode(self) -> bool:
+        current, _pending = self._nvml.nvmlDeviceGetMigMode(self._handle)
+        return bool(current == self._nvml.NVML_DEVICE_MIG_ENABLE)
+
+    def _ask(self, name: str, query: Callable[[], Any]) -> Any:
+        """The answer, or None with the reason kept. An older NVML module may lack the function or the constant."""
+        try:
+            answer = query()
+        except (self._nvml.NVMLError, AttributeError, OSError) as error:
+            answer = Unavailable(" ".join(str(error).split()) or type(error).__name__)
+        if isinstance(answer, Unavailable):
+            self.reasons[name] = answer.reason
+            return None
+        return answer
+
+
+def _text(value: str | bytes) -> str:
+    """Names are bytes in older versions of the module."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
