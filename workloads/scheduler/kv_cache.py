@@ -27,6 +27,11 @@ class KVCache:
         state.capacity = len(state.blocks) * self._config.block_size
         return added
 
+    def prepare(self, state: RequestState) -> None:
+        """Hash its prompt ahead of time, where hashes will be asked for."""
+        if self._caching:
+            state.block_keys(self._config.block_size, state.num_prompt // self._config.block_size)
+
     def find_prefix(self, state: RequestState) -> list[int]:
         """Cached blocks of its longest known prefix. At least one token is always left to compute."""
         if not self._caching:

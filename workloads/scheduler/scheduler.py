@@ -67,11 +67,15 @@ class Scheduler:
         return bool(self._finished)
 
     def add_request(self, request: Request) -> None:
-        """Queue one request. Raises UsageError when its id is taken, or when it can never run (see `token_limit`)."""
+        """Queue one request. Raises UsageError when its id is taken, or when it can never run (see `token_limit`).
+
+        Its prompt is drawn and hashed here, not in the step that admits it: between steps this would be measured.
+        """
         if request.req_id in self._states:
             raise UsageError(f"request {request.req_id}: a request of this id is unfinished; ids must differ")
         limit = token_limit(request, self.config)
         state = RequestState(request, limit)
+        self._kv.prepare(state)
         self._states[request.req_id] = state
         self._waiting.append(state)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+from hashlib import blake2b
 
 import numpy as np
 
@@ -47,7 +47,8 @@ class RequestState:
         self.num_prompt = request.prompt_len
         self.num_tokens = request.prompt_len
         self.num_computed = 0
-        self.tokens: TokenIds | None = None  # [limit], materialised when it reaches the head of the queue
+        self.tokens: TokenIds = np.empty(limit, dtype=np.int32)
+        self.tokens[: self.num_prompt] = request.prompt_token_ids()
         self.keys: list[bytes] = []
         self.blocks: list[int] = []
         self.capacity = 0  # tokens that `blocks` hold
@@ -63,15 +64,11 @@ class RequestState:
 
     def history(self) -> TokenIds:
         """All its tokens so far, int32 [num_tokens]. Never written again, so it may be handed out."""
-        if self.tokens is None:
-            self.tokens = np.empty(self.limit, dtype=np.int32)
-            self.tokens[: self.num_prompt] = self.request.prompt_token_ids()
         return self.tokens[: self.num_tokens]
 
     def append(self, tokens: tuple[int, ...]) -> bool:
         """Take sampled tokens, no more than up to `limit`. True when that ended the request."""
         history = self.tokens
-        assert history is not None, self.req_id
         kept = tokens[: self.limit - self.num_tokens]
         for token in kept:
             history[self.num_tokens] = token
@@ -83,11 +80,10 @@ class RequestState:
         keys = self.keys
         if len(keys) >= num_blocks:
             return keys
-        history = self.history()
         parent = keys[-1] if keys else _ROOT_KEY
-        raw = history[len(keys) * block_size : num_blocks * block_size].tobytes()
-        stride = block_size * history.itemsize
+        raw = self.tokens[len(keys) * block_size : num_blocks * block_size].tobytes()
+        stride = block_size * self.tokens.itemsize
         for start in range(0, len(raw), stride):
-            parent = hashlib.blake2b(parent + raw[start : start + stride], digest_size=16).digest()
+            parent = blake2b(parent + raw[start : start + stride], digest_size=16).digest()
             keys.append(parent)
         return keys
