@@ -1,0 +1,83 @@
+"""What a copy cost: exposed and hidden parts, their distribution, and their course over the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..document import Figure
+from ..formatting import duration
+from . import palette
+from .panels import panels
+
+_MASK_COLOURS = {
+    "exposed": palette.OVERLAP, "host work": palette.PREPROCESS, "previous forward": palette.FORWARD,
+    "another copy": palette.HIDDEN, "nothing": palette.BETWEEN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the mean copy: exposed, or hidden behind `name`."""
+
+    name: str
+    mean_ns: float
+
+
+def split_figure(parts: Sequence[Part]) -> Figure:
+    """The mean copy as one bar, cut into what was exposed and what masked the rest."""
+    traces = [
+        {
+            "type": "bar", "orientation": "h", "y": ["mean copy"], "x": palette.microseconds([part.mean_ns]),
+            "name": part.name if part.name == "exposed" else f"hidden: {part.name}",
+            "marker": {"color": _MASK_COLOURS.get(part.name, palette.LAUNCH)}, "text": [duration(part.mean_ns)],
+            "textposition": "inside", "insidetextanchor": "middle", "textangle": 0, "constraintext": "inside",
+            "hovertemplate": f"{part.name}: {duration(part.mean_ns)}<extra></extra>",
+        }
+        for part in parts
+    ]
+    layout = {
+        "barmode": "relative", "uniformtext": {"mode": "hide", "minsize": 10},
+        "xaxis": {"title": {"text": "time [µs]"}},
+        "legend": {"orientation": "h", "x": 0, "y": 1.05, "yanchor": "bottom", "traceorder": "normal"},
+    }
+    return Figure(tuple(traces), layout, height_px=170)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPoints:
+    """A value of each copy (or of the kept ones): parallel sequences, times in ns, None where not measured."""
+
+    steps: Sequence[int | None]
+    copy_ns: Sequence[int | None]
+    exposed_ns: Sequence[int | None]
+    overlap_ns: Sequence[int | None]
+
+
+def course_figure(points: CopyPoints) -> Figure:
+    """Left: length, exposed part and overlap of each copy by step. Right: how often which exposure occurred."""
+    (left, right), height_px = panels(2, columns=2)
+    series = (
+        ("copy time", points.copy_ns, palette.COPY, "circle-open"),
+        ("with build_indices", points.overlap_ns, palette.PREPROCESS, "x-thin-open"),
+        ("exposed", points.exposed_ns, palette.OVERLAP, "circle"),
+    )
+    traces: list[dict[str, Any]] = [
+        {
+            "type": "scatter", "mode": "markers", "name": name, "x": list(points.steps),
+            "y": palette.microseconds(values),
+            "marker": {"color": colour, "size": 5, "symbol": symbol}, "xaxis": left.x, "yaxis": left.y,
+            "hovertemplate": f"step %{{x}}<br>{name} %{{y}} µs<extra></extra>",
+        }
+        for name, values, colour, symbol in series if any(value is not None for value in values)
+    ]
+    exposed = [value for value in palette.microseconds(points.exposed_ns) if value is not None]
+    if exposed:
+        traces.append({
+            "type": "histogram", "x": exposed, "marker": {"color": palette.OVERLAP}, "showlegend": False, "nbinsx": 40,
+            "xaxis": right.x, "yaxis": right.y, "hovertemplate": "%{x} µs: %{y} copies<extra></extra>",
+        })
+    layout: dict[str, Any] = left.axes("step", "time [µs]") | right.axes("exposed [µs]", "copies")
+    layout[left.yaxis]["rangemode"] = "tozero"
+    return Figure(tuple(traces), layout, height_px)

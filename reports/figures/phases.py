@@ -1,0 +1,110 @@
+"""Host phases: shares of the period, over time, and their spread. Device figures are never stacked on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..document import Figure
+from ..formatting import duration, percent
+from . import palette
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of the mean step: its mean time and the fraction of the whole that its row stands for."""
+
+    row: str
+    name: str
+    mean_ns: float
+    fraction: float
+    colour: str
+
+
+def shares_figure(shares: Sequence[Share]) -> Figure:
+    """One bar a row, cut into its parts; x is the mean time in µs."""
+    rows = list(dict.fromkeys(share.row for share in shares))
+    layout = {
+        "barmode": "stack", "uniformtext": {"mode": "hide", "minsize": 10},
+        "xaxis": {"title": {"text": "mean host time a step [µs]"}},
+        "yaxis": {"categoryorder": "array", "categoryarray": rows[::-1]},
+    }
+    return Figure(tuple(_share_trace(share) for share in shares), layout, height_px=90 + 58 * len(rows))
+
+
+def _share_trace(share: Share) -> dict[str, Any]:
+    return {
+        "type": "bar", "orientation": "h", "name": share.name, "showlegend": False,
+        "x": palette.microseconds([share.mean_ns]), "y": [share.row],
+        "marker": {"color": share.colour, "line": {"color": "#fff", "width": 1}},
+        "text": [f"{share.name} {percent(share.fraction)}"], "textposition": "inside", "insidetextanchor": "middle",
+        "textangle": 0, "constraintext": "inside", "hoverinfo": "text",
+        "hovertext": [f"<b>{share.name}</b><br>{duration(share.mean_ns)} a step, {percent(share.fraction)}"],
+    }
+
+
+def phases_over_time_figure(
+    steps: Sequence[int], phases: dict[str, list[float | None]], tokens: Sequence[int | None],
+) -> Figure:
+    """Host time of each phase, stacked, by step; below it the scheduled tokens. Phase times are in µs."""
+    few = len(steps) <= 200
+    traces: list[dict[str, Any]] = [
+        _phase_trace(name, list(steps), values, few=few)
+        for name, values in phases.items() if any(value is not None for value in values)
+    ]
+    traces.append({
+        "type": "scatter", "mode": "lines", "line": {"color": palette.LAUNCH, "width": 1, "shape": "hvh"},
+        "name": "scheduled tokens", "x": list(steps), "y": list(tokens), "yaxis": "y2", "showlegend": False,
+        "hovertemplate": "step %{x}<br>%{y} tokens<extra></extra>",
+    })
+    layout = {
+        "barmode": "stack", "bargap": 0, "hovermode": "x unified" if few else "closest",
+        "xaxis": {"title": {"text": "step"}, "anchor": "y2"},
+        "yaxis": {"title": {"text": "host time [µs]"}, "domain": [0.3, 1], "rangemode": "tozero"},
+        "yaxis2": {"title": {"text": "tokens"}, "domain": [0, 0.22], "rangemode": "tozero"},
+    }
+    return Figure(tuple(traces), layout, height_px=440)
+
+
+def _phase_trace(name: str, steps: list[int], values: list[float | None], *, few: bool) -> dict[str, Any]:
+    colour = palette.PHASE_COLOURS.get(name, palette.LAUNCH)
+    common = {"name": name, "x": steps, "y": values, "hovertemplate": f"{name}: %{{y}} µs (step %{{x}})<extra></extra>"}
+    if few:
+        return {"type": "bar", "marker": {"color": colour}, **common}
+    return {
+        "type": "scatter", "mode": "lines", "stackgroup": "host", "line": {"width": 0, "shape": "hvh"},
+        "fillcolor": colour, "marker": {"color": colour}, **common,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Quantiles of one thing for a box: p10, p50 and p90 in ns, the smallest and the largest value."""
+
+    name: str
+    low_ns: float
+    p10_ns: float
+    p50_ns: float
+    p90_ns: float
+    high_ns: float
+    colour: str
+
+
+def spread_figure(spreads: Sequence[Spread], title: str = "time a step [µs]") -> Figure:
+    """Boxes from p10 to p90 with the median inside; whiskers end at the smallest and the largest value."""
+    traces = [
+        {
+            "type": "box", "orientation": "h", "name": s.name, "y": [s.name], "showlegend": False,
+            "marker": {"color": s.colour},
+            "q1": palette.microseconds([s.p10_ns]), "median": palette.microseconds([s.p50_ns]),
+            "q3": palette.microseconds([s.p90_ns]), "lowerfence": palette.microseconds([s.low_ns]),
+            "upperfence": palette.microseconds([s.high_ns]),
+        }
+        for s in spreads
+    ]
+    layout = {
+        "xaxis": {"title": {"text": title}, "type": "log"},
+        "yaxis": {"categoryorder": "array", "categoryarray": [s.name for s in spreads][::-1]},
+    }
+    return Figure(tuple(traces), layout, height_px=90 + 34 * max(2, len(spreads)))

@@ -1,0 +1,92 @@
+"""A step's timeline: one row a lane, µs since the step began, the time of copy ∩ build_indices shaded."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from ..document import Figure
+from ..formatting import duration
+from ..views.timeline import Bar, StepTimeline
+from . import palette
+
+_ROW_PX = 44
+_KERNEL_WORDS = (
+    ("sample", palette.SAMPLE), ("lm_head", palette.SAMPLE), ("gather", palette.SAMPLE), ("slot", palette.PREPROCESS),
+)  # fmt: skip
+_LEGEND = {
+    "phase": "phase", "range": "sub-range of preprocess", "call": "launch or enqueue", "wait": "host wait",
+    "copy": "copy", "kernel": "device work", "other": "device work of another step",
+}
+
+
+def timeline_figure(timeline: StepTimeline) -> Figure:
+    """Horizontal bars, one trace for each role so that the legend can switch it off."""
+    groups: dict[str, list[Bar]] = defaultdict(list)
+    for bar in timeline.bars:
+        groups[bar.role if bar.own else "other"].append(bar)
+    traces = [_trace(role, groups[role], timeline) for role in _LEGEND if groups[role]]
+    if timeline.overlaps:
+        traces.append(_overlap_legend())
+    rows = list(timeline.rows)
+    layout: dict[str, Any] = {
+        "barmode": "overlay", "shapes": [_shade(timeline, *overlap) for overlap in timeline.overlaps],
+        "uniformtext": {"mode": "hide", "minsize": 9}, "hovermode": "closest",
+        "xaxis": {"title": {"text": f"time since the start of step {timeline.step} [µs]"}, "rangemode": "tozero"},
+        "yaxis": {"categoryorder": "array", "categoryarray": rows[::-1], "range": [-0.6, len(rows) - 0.4]},
+    }
+    return Figure(tuple(traces), layout, height_px=120 + _ROW_PX * max(3, len(rows)))
+
+
+def _trace(role: str, bars: list[Bar], timeline: StepTimeline) -> dict[str, Any]:
+    return {
+        "type": "bar", "orientation": "h", "name": _LEGEND[role], "width": 0.72,
+        "base": [_us(bar.start_ns - timeline.start_ns) for bar in bars],
+        "x": [_us(bar.end_ns - bar.start_ns) for bar in bars],
+        "y": [bar.row for bar in bars],
+        "text": [bar.name for bar in bars], "textposition": "inside", "insidetextanchor": "middle",
+        "hovertext": [_hover(bar, timeline.start_ns) for bar in bars], "hoverinfo": "text",
+        "marker": {"color": [_colour(bar) for bar in bars], "line": {"color": "#ffffff", "width": 0.5}},
+        "constraintext": "inside", "textangle": 0,
+    }
+
+
+def _hover(bar: Bar, origin_ns: int) -> str:
+    window = f"{_us(bar.start_ns - origin_ns)} to {_us(bar.end_ns - origin_ns)} µs"
+    return "<br>".join((f"<b>{bar.name}</b> {duration(bar.end_ns - bar.start_ns)}", window, *bar.detail))
+
+
+def _colour(bar: Bar) -> str:
+    if bar.role == "copy":
+        colour = palette.COPY if bar.name.startswith("block_table") else palette.HIDDEN
+    elif bar.role == "phase":
+        colour = palette.PHASE_COLOURS.get(bar.name, palette.LAUNCH)
+    elif bar.role == "range":
+        colour = palette.RANGE_COLOURS.get(bar.name, palette.RANGE)
+    elif bar.role == "kernel":
+        colour = next((c for word, c in _KERNEL_WORDS if word in bar.name), palette.FORWARD)
+    else:
+        colour = palette.WAIT if bar.role == "wait" else palette.LAUNCH
+    return colour if bar.own else palette.translucent(colour, 0.3)
+
+
+def _shade(timeline: StepTimeline, start_ns: int, end_ns: int) -> dict[str, Any]:
+    return {
+        "type": "rect", "xref": "x", "yref": "paper", "y0": 0, "y1": 1, "layer": "below",
+        "x0": _us(start_ns - timeline.start_ns), "x1": _us(end_ns - timeline.start_ns),
+        "fillcolor": palette.translucent(palette.OVERLAP, 0.16), "line": {"width": 0},
+    }
+
+
+def _overlap_legend() -> dict[str, Any]:
+    """A trace without points: shapes have no legend entry of their own."""
+    marker = {"symbol": "square", "size": 11, "color": palette.translucent(palette.OVERLAP, 0.35)}
+    return {
+        "type": "scatter", "mode": "markers", "x": [None], "y": [None], "hoverinfo": "skip", "showlegend": True,
+        "name": "block-table copy and build_indices at the same time", "marker": marker,
+    }
+
+
+def _us(ns: int) -> float:
+    """Exact for differences below 2^53 ns (104 days): the subtraction was made in integers."""
+    return round(ns / 1_000, 3)

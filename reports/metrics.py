@@ -1,0 +1,41 @@
+"""Names of figures as titles and units. A name carries its unit at its end, so an unknown one is still written well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .document import Cell, Column, Missing, Quantity, Unit
+
+_SUFFIXES: tuple[tuple[str, Unit], ...] = (
+    ("_ns", "ns"), ("_bytes", "bytes"), ("_share", "fraction"), ("_fraction", "fraction"), ("_overlap", "fraction"),
+)
+
+
+def unit_of(name: str) -> Unit:
+    """"period_p50_ns" → ns, "kv_bytes" → bytes, "waste_share" → fraction, "steps" → count."""
+    return next((unit for suffix, unit in _SUFFIXES if name.endswith(suffix)), "count")
+
+
+def title_of(name: str) -> str:
+    """"period_p50_ns" → "period p50": the name without its unit, as words."""
+    for suffix, unit in _SUFFIXES:
+        if name.endswith(suffix):
+            stem = name.removesuffix(suffix) if unit in ("ns", "bytes") else name
+            return stem.replace("_", " ")
+    return name.replace("_", " ")
+
+
+def column_of(name: str) -> Column:
+    """A column for the metric; times in µs, fractions in %."""
+    unit = unit_of(name)
+    return Column(title_of(name), "us" if unit == "ns" else unit, numeric=True, help=name)
+
+
+def cell_of(
+    name: str, metrics: Mapping[str, int | float | None], reasons: Mapping[str, str], status: str = "ok",
+) -> Cell:
+    """The metric of one point, or why it has none."""
+    value = metrics.get(name)
+    if value is not None:
+        return Quantity(value, unit_of(name))
+    return Missing(reasons.get(name) or (f"the point {status}" if status != "ok" else "the point does not have it"))

@@ -1,0 +1,159 @@
+"""Section: how much of the block-table copy is hidden, behind what, and what is left exposed."""
+
+from __future__ import annotations
+
+from ...analysis.tables import plain
+from ..document import Block, Cell, Chart, Column, Missing, Quantity, Section, Words
+from ..figures.copies import CopyPoints, Part, course_figure, split_figure
+from ..formatting import cell, duration, percent
+from ..views.copies import CopyView, Figures
+from .cells import count_column, number, percent_column, table, us_column
+
+MASK_WORDS = {
+    "host": "host work", "previous_forward": "previous forward", "copy": "another copy", "other": "other device work",
+}
+_ROWS = (
+    ("copy", "copy |C|"), ("queue_delay", "queue delay"), ("exposed", "exposed"), ("hidden", "hidden"),
+)
+_OVERLAPS = {
+    "build": "with build_indices", "preprocess": "with preprocess", "previous_forward": "with the forward before",
+}
+
+
+def copies_section(view: CopyView, origin: str) -> Section:
+    """Exposure first (the finding), then the split, the course, what it shared time with, and the what-if table."""
+    blocks: list[Block] = [Words(_sentence(view), emphasis=True)]
+    parts = _parts(view)
+    if parts:
+        title = "The mean block-table copy: exposed and hidden [µs]"
+        blocks.append(Chart("split", title, (("split", split_figure(parts)),), _split_words(parts), origin))
+    blocks.append(_figures_table(view, origin))
+    if len(view.points):
+        blocks.append(_course(view, origin))
+    blocks += [_overlap_table(view, origin), _what_if_table(view, origin)]
+    return Section("copies", "The block-table copy: exposed and hidden", tuple(blocks), brief=True)
+
+
+def _sentence(view: CopyView) -> str:
+    exposed, copy = view.figure("exposed"), view.figure("copy")
+    if exposed.p50_ns is None:
+        return f"How much of the copy of {view.buffer} is exposed was not measured: {exposed.reason}."
+    step = view.exposure
+    period = (
+        f"Over the run a free copy would shorten the steady period by {duration(step.exposed_step_ns)}."
+        if step.exposed_step_ns is not None
+        else f"What a free copy would save of the steady period was not measured: {step.exposed_step_reason}."
+    )
+    head = f"Median of {exposed.n} copies of {view.buffer}: {duration(exposed.p50_ns)} exposed"
+    length = f" of {duration(copy.p50_ns)}" if copy.p50_ns is not None else ""
+    return f"{head}{length}. {period}"
+
+
+def _parts(view: CopyView) -> list[Part]:
+    exposed = view.figure("exposed").mean_ns
+    if exposed is None:
+        return []
+    hidden = ((MASK_WORDS[mask], value) for mask, value in view.split.items())
+    return [Part("exposed", float(exposed)), *(Part(name, float(value)) for name, value in hidden if value)]
+
+
+def _split_words(parts: list[Part]) -> str:
+    said = (
+        f"{duration(part.mean_ns)} {'exposed' if part.name == 'exposed' else f'hidden behind {part.name}'}"
+        for part in parts
+    )
+    return f"Mean copy: {', '.join(said)}."
+
+
+def _quantile_cells(figures: Figures) -> tuple[Cell, ...]:
+    values = (figures.p10_ns, figures.p50_ns, figures.p90_ns, figures.mean_ns)
+    return (number(figures.n, "count"), *(number(value, "ns", figures.reason) for value in values))
+
+
+_COLUMNS = (count_column("copies"), us_column("p10"), us_column("p50"), us_column("p90"), us_column("mean"))
+
+
+def _figures_table(view: CopyView, origin: str) -> Block:
+    rows = [(title, *_quantile_cells(view.figure(name))) for name, title in _ROWS]
+    note = (
+        "Exposed: by how much the copy's first consumer starts later than if the copy took no time, by replay in the"
+        " queue model. Hidden: the rest of the copy. Queue delay: from the end of the enqueueing call to its start."
+    )
+    misfit = view.exposure.misfit_ns
+    if misfit is not None:
+        note += f" The unchanged replay strays from the recording by at most {duration(misfit)}."
+    if view.exposure.left_out:
+        note += f" {view.exposure.left_out} device operations could not be replayed."
+    return table(f"Copies of {view.buffer} in counted steps", (Column("time"), *_COLUMNS), rows, origin, note)
+
+
+def _course(view: CopyView, origin: str) -> Chart:
+    columns = {name: [plain(value) for value in view.points[name].array] for name in view.points.columns}
+    points = CopyPoints(columns["step"], columns["copy_ns"], columns["exposed_ns"], columns["build_ns"])
+    words = "" if len(view.points) == view.num_copies else (
+        f"{len(view.points)} of {view.num_copies} copies are drawn, the extremes of each stretch among them."
+    )
+    title = "Copy, overlap and exposure by step, and how often which exposure occurs [µs]"
+    return Chart("exposure", title, (("exposure", course_figure(points)),), words, origin)
+
+
+def _overlap_table(view: CopyView, origin: str) -> Block:
+    rows = []
+    for partner, title in _OVERLAPS.items():
+        value, low, high = (view.figure(f"{partner}{bound}") for bound in ("", "_min", "_max"))
+        fraction = view.fractions[partner]
+        rows.append((
+            title, number(value.n, "count"), number(value.p50_ns, "ns", value.reason),
+            number(low.p50_ns, "ns", low.reason), number(high.p50_ns, "ns", high.reason),
+            number(fraction, "fraction", value.reason),
+        ))
+    columns = (
+        Column("copy shared time"), count_column("copies"), us_column("p50"), us_column("p50 of the lower bound"),
+        us_column("p50 of the upper bound"), percent_column("share of the copy, p50"),
+    )
+    note = "Descriptions, not savings: a copy that overlaps fully can still delay its consumer. Bounds: clock error."
+    return table("With what the copy shared time", columns, rows, origin, note)
+
+
+def _what_if_table(view: CopyView, origin: str) -> Block:
+    rows = [
+        (
+            answer.change.name, number(answer.steps, "count"), number(answer.period_ns, "ns", answer.reason),
+            number(answer.predicted_period_ns, "ns", answer.reason), number(answer.saved_ns, "ns", answer.reason),
+        )
+        for answer in view.what_if
+    ]
+    columns = (
+        Column("if"), count_column("steady steps"), us_column("period"), us_column("predicted period"),
+        us_column("saved"),
+    )
+    return table("What if: predicted by the same replay", columns, rows, origin, "Negative: the step becomes longer.")
+
+
+def headline_words(view: CopyView) -> str:
+    """The answer to the second question in a sentence or two."""
+    exposed, copy = view.figure("exposed"), view.figure("copy")
+    if exposed.mean_ns is None or not copy.mean_ns:
+        return f"Not measured: {exposed.reason}."
+    share = exposed.mean_ns / copy.mean_ns
+    parts = [part for part in _parts(view) if part.name != "exposed"]
+    size = "" if view.size_p50_bytes is None else f" ({cell(Quantity(view.size_p50_bytes, 'bytes'))})"
+    masked = max(parts, key=lambda part: part.mean_ns).name if parts else ""
+    hidden = f"the rest hides, most of it behind {masked}" if masked else "nothing of it is hidden"
+    return (
+        f"The mean copy{size} takes {duration(copy.mean_ns)} on the device; {percent(share)} of it,"
+        f" {duration(exposed.mean_ns)}, is exposed: {hidden}."
+    )
+
+
+def headline_figures(view: CopyView) -> tuple[tuple[str, Cell], ...]:
+    """The figures under that sentence."""
+    exposed, hidden, step = view.figure("exposed"), view.figure("hidden"), view.exposure
+    build = view.fractions["build"]
+    return (
+        ("exposed, mean", number(exposed.mean_ns, "ns", exposed.reason)),
+        ("hidden, mean", number(hidden.mean_ns, "ns", hidden.reason)),
+        ("period saved by a free copy", Missing(step.exposed_step_reason or "") if step.exposed_step_ns is None
+         else Quantity(step.exposed_step_ns, "ns")),
+        ("inside build_indices, p50", number(build, "fraction", view.figure("build").reason)),
+    )

@@ -1,0 +1,116 @@
+"""Section: where the time of a step goes."""
+
+from __future__ import annotations
+
+from ...analysis.tables import plain
+from ..document import Block, Cell, Chart, Column, Section, Words
+from ..figures.palette import PHASE_COLOURS, RANGE_COLOURS, microseconds
+from ..figures.phases import Share, phases_over_time_figure, shares_figure
+from ..formatting import duration, percent
+from ..views.phases import PhaseView
+from .cells import count_column, number, percent_column, records, table, us_column, word
+
+HOST_LANE = "host, by phase"
+PREPROCESS_LANE = "preprocess, by sub-range"
+
+
+def phases_section(view: PhaseView, origin: str, reasons: dict[str, str]) -> Section:
+    """Shares, figures, course over the steps and, apart from them, the device's figures.
+
+    `reasons` says per column of `phases` why it is null.
+    """
+    blocks: list[Block] = [Words(_closing(view))]
+    shares = _shares(view)
+    if shares:
+        title = "Host time of the mean step [µs]"
+        blocks.append(Chart("shares", title, (("shares", shares_figure(shares)),), origin=origin))
+    blocks.append(_host_table(view, origin))
+    if len(view.summary.ranges):
+        blocks.append(_ranges_table(view, origin))
+    if len(view.course) > 1 and shares:
+        blocks.append(_course_chart(view, origin))
+    blocks.append(_device_table(view, origin, reasons))
+    return Section("phases", "Where the step's time goes", tuple(blocks), brief=True)
+
+
+def _closing(view: PhaseView) -> str:
+    summary = view.summary
+    left_out = f"{summary.steps_warmup} warm-up and {summary.steps_incomplete} incomplete steps are left out"
+    head = f"{summary.steps_counted} of {view.num_steps} steps are counted ({left_out})."
+    if summary.closing_worst is None or summary.closing_share is None:
+        return f"{head} Whether the host phases close to the period was not measured: no step has both."
+    return (
+        f"{head} The host phases add up to the period within 1 % in {percent(summary.closing_share)} of"
+        f" {summary.closing_checked} steps; the worst step is off by {percent(summary.closing_worst)}."
+    )
+
+
+def _shares(view: PhaseView) -> list[Share]:
+    known = {name: float(value) for name, value in view.mean_ns.items() if value is not None}
+    whole = sum(known.values())
+    shares = [
+        Share(HOST_LANE, name, value, value / whole, PHASE_COLOURS[name]) for name, value in known.items() if whole > 0
+    ]
+    preprocess = known.get("preprocess")
+    if preprocess:
+        shares += [
+            Share(PREPROCESS_LANE, row["name"], row["share"] * preprocess, row["share"], RANGE_COLOURS[row["name"]])
+            for row in records(view.summary.ranges) if row["name"] in RANGE_COLOURS and row["share"]
+        ]
+    return shares
+
+
+def _host_table(view: PhaseView, origin: str) -> Block:
+    rows = [
+        (row["name"], *_quantiles(row), number(view.mean_ns[row["name"]], "ns", "no counted step has the phase"),
+         number(row["share"], "fraction", "no counted step has both the phase and a period"))
+        for row in records(view.summary.host)
+    ]
+    columns = (Column("phase"), *_QUANTILE_COLUMNS, us_column("mean"), percent_column("share of period"))
+    return table("Host time by phase", columns, rows, origin)
+
+
+_QUANTILE_COLUMNS = (count_column("steps"), us_column("p10"), us_column("p50"), us_column("p90"))
+
+
+def _quantiles(row: dict[str, object], reason: str = "no counted step has it") -> tuple[Cell, ...]:
+    times = (number(row[name], "ns", reason) for name in ("p10_ns", "p50_ns", "p90_ns"))
+    return (number(row["n"], "count"), *times)
+
+
+def _ranges_table(view: PhaseView, origin: str) -> Block:
+    rows = [
+        (word(row["name"]), *_quantiles(row), number(row["share"], "fraction", "preprocess was not measured"))
+        for row in records(view.summary.ranges)
+    ]
+    columns = (Column("sub-range"), *_QUANTILE_COLUMNS, percent_column("share of preprocess"))
+    note = "Ranges outside preprocess (schedule, update) are compared with it too; nested ranges count in both."
+    return table("Host time by sub-range", columns, rows, origin, note)
+
+
+def _course_chart(view: PhaseView, origin: str) -> Chart:
+    course = view.course
+    phases = {name: microseconds(map(plain, course[f"{name}_ns"].array)) for name in PHASE_COLOURS}
+    figure = phases_over_time_figure(
+        [int(step) for step in course["step"].array], phases, [plain(value) for value in course["num_tokens"].array],
+    )
+    shown, slowest = len(course), view.period_max_ns
+    words = "" if shown == view.num_steps else (
+        f"{shown} of {view.num_steps} steps are drawn: of each stretch its fastest and its slowest."
+    )
+    if slowest is not None and view.period_p50_ns is not None:
+        head = f"Median period {duration(view.period_p50_ns)}, slowest counted step {duration(slowest)}."
+        words = f"{head} {words}".strip()
+    return Chart("course", "Host time by phase over the steps [µs]", (("course", figure),), words, origin)
+
+
+def _device_table(view: PhaseView, origin: str, reasons: dict[str, str]) -> Block:
+    rows = [
+        (word(row["name"]), row["figure"].removesuffix("_ns"), *_quantiles(row, reasons.get(row["figure"])))
+        for row in records(view.summary.device)
+    ]
+    note = (
+        "Span: between device events at the phase's borders. Starved: the part of the span in which the stream had"
+        " nothing to do. Busy: device work in it. Host and device overlap in time and are never added up."
+    )
+    return table("Device time by phase", (Column("phase"), Column("figure"), *_QUANTILE_COLUMNS), rows, origin, note)

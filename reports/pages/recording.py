@@ -1,0 +1,56 @@
+"""The page of one recording."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...instrumentation.recording.meta import RecordingMeta
+from ..document import Document
+from ..formatting import count, duration
+from ..views.recording import RecordingView
+from .buffers import buffers_section
+from .copies import copies_section
+from .diagnostics import diagnostics_section
+from .dispatch import dispatch_section
+from .environment import calibration_facts, environment_section
+from .headline import headline_section
+from .phases import phases_section
+from .timeline import timeline_section
+
+
+def recording_document(view: RecordingView) -> Document:
+    """All sections in the order of reading: answers, evidence, where it comes from, what is missing."""
+    origin, meta = view.origin, view.meta
+    phase_reasons = {note.column: note.reason for note in meta.diagnostics if note.table == "phases"}
+    sections = (
+        headline_section(view),
+        phases_section(view.phases, origin, phase_reasons),
+        timeline_section(view.timelines, origin, "the recording holds no step with a start and an end"),
+        copies_section(view.copies, origin),
+        buffers_section(view.pinned, origin),
+        dispatch_section(view.dispatch, origin),
+        environment_section(meta, view.calibration, view.phases.num_steps),
+        diagnostics_section(meta, view.tables),
+    )
+    return Document(view.name, _subtitle(view), sections, origin, notice(meta, view.calibration))
+
+
+def _subtitle(view: RecordingView) -> str:
+    parts = [f"device {view.meta.device}", f"{count(view.phases.num_steps)} steps"]
+    if view.phases.period_p50_ns is not None:
+        parts.append(f"median period {duration(view.phases.period_p50_ns)}")
+    return ", ".join((*parts, f"recorded {view.meta.created}"))
+
+
+def notice(meta: RecordingMeta, calibration: pd.DataFrame) -> str:
+    """What "modelled" means for this page; empty for a measured one."""
+    if not meta.modelled:
+        return ""
+    facts = calibration_facts(calibration)
+    labels = (("gpu", ""), ("driver", "driver "), ("date", "measured "))
+    machine = ", ".join(f"{label}{facts[name]}" for name, label in labels if name in facts)
+    host = "declared" if any(clock.kind == "declared" for clock in meta.clocks) else "measured on this machine"
+    return (
+        f"Device times come from the queue model with costs of calibration {meta.calibration}"
+        f"{f' ({machine})' if machine else ''}; host times are {host}. Compare this with nothing but its own kind."
+    )

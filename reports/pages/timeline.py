@@ -1,0 +1,53 @@
+"""Section: the timeline of chosen steps."""
+
+from __future__ import annotations
+
+from ..document import Block, Chart, Column, Quantity, Row, Section, Table, Words
+from ..figures.timeline import timeline_figure
+from ..formatting import duration
+from ..views.timeline import StepTimeline
+from .cells import us_column
+
+_TITLE = "Timeline of a step: host, copies, compute [µs since the step began]"
+_WORDS = (
+    "Shaded: the block-table copy and build_indices run at the same time. Pale: device work of another step. Drag to"
+    " zoom, double-click to go back; the list chooses the step."
+)
+
+
+def timeline_section(timelines: tuple[StepTimeline, ...], origin: str, reason: str) -> Section:
+    """The chart with its choice of steps, and the exact times of those steps in the recording's own clock."""
+    if not timelines:
+        return Section("timeline", "Timeline of a step", (Words(f"Not measured: {reason}."),))
+    chart = timeline_chart(tuple((label(line), line) for line in timelines), "timeline", origin)
+    blocks: tuple[Block, ...] = (chart, _exact_table(timelines, origin))
+    return Section("timeline", "Timeline of a step", blocks)
+
+
+def timeline_chart(lines: tuple[tuple[str, StepTimeline], ...], id_: str, origin: str) -> Chart:
+    """One chart, a choice for each (label, timeline)."""
+    left_out = sum(line.num_left_out for _, line in lines)
+    words = _WORDS + (f" The shortest {left_out} intervals are left out." if left_out else "")
+    return Chart(id_, _TITLE, tuple((text, timeline_figure(line)) for text, line in lines), words, origin)
+
+
+def label(line: StepTimeline) -> str:
+    """What the list of steps says: why the step was chosen, its number and its length."""
+    return f"{line.why}: step {line.step}, {duration(line.end_ns - line.start_ns)} until its last device work"
+
+
+def _exact_table(timelines: tuple[StepTimeline, ...], origin: str) -> Table:
+    rows = tuple(
+        Row((
+            line.why, Quantity(line.step, "exact"), Quantity(line.start_ns, "exact"), Quantity(line.end_ns, "exact"),
+            Quantity(line.end_ns - line.start_ns, "ns"),
+            Quantity(sum(end - start for start, end in line.overlaps), "ns"),
+        ), origin)
+        for line in timelines
+    )
+    columns = (
+        Column("chosen as"), Column("step", numeric=True), Column("begins [ns of its clock]", numeric=True),
+        Column("last work ends [ns of its clock]", numeric=True), us_column("length"),
+        us_column("copy and build_indices together"),
+    )
+    return Table("The steps to choose from, exactly", columns, rows)

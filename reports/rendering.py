@@ -1,0 +1,54 @@
+"""The three kinds of pages times the four formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
+
+from ..errors import UsageError
+from .document import Document
+from .html import render_html
+from .jsonable import to_json
+from .markdown import render_markdown
+from .pages.index import index_document
+from .pages.recording import recording_document
+from .pages.sweep import sweep_document
+from .text import render_text
+from .views.index import IndexEntry
+from .views.recording import gather_recording
+from .views.report import index_report, recording_report, sweep_report
+from .views.source import RecordingLike
+from .views.sweep import SweepView
+
+Format = Literal["html", "text", "md", "json"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+_WRITERS: dict[str, Callable[[Document], str]] = {
+    "html": render_html, "text": render_text, "md": render_markdown,
+}
+
+
+def render(recording: RecordingLike, format: Format = "html", *, name: str = "recording") -> str:
+    """A recording's page. `name` stands in the title. Raises UsageError for a format that there is not."""
+    _check(format)
+    view = gather_recording(recording, name)
+    return to_json(recording_report(view)) if format == "json" else _WRITERS[format](recording_document(view))
+
+
+def render_sweep(sweep: SweepView, format: Format = "html") -> str:
+    """A sweep's page."""
+    _check(format)
+    return to_json(sweep_report(sweep)) if format == "json" else _WRITERS[format](sweep_document(sweep))
+
+
+def render_index(entries: Sequence[IndexEntry], format: Format = "html", *, name: str = "recordings") -> str:
+    """A page that lists a folder's recordings and links to the page of each."""
+    _check(format)
+    if format == "json":
+        return to_json(index_report(entries, name))
+    return _WRITERS[format](index_document(entries, name))
+
+
+def _check(format: str) -> None:
+    if format not in FORMATS:
+        raise UsageError(f"format {format!r}: unknown; choose one of {', '.join(FORMATS)}")

@@ -1,0 +1,77 @@
+"""The terminal summary: the brief sections of a document in plain text, without colour, at most about 120 columns."""
+
+from __future__ import annotations
+
+import textwrap
+
+from .document import Answer, Block, Chart, Document, Facts, Section, Table, Words
+from .formatting import cell
+from .grid import Grid, grid, marked, origin_text
+
+WIDTH = 118
+_GAP = "  "
+
+
+def render_text(document: Document) -> str:
+    """`document` as text; ends with a newline. Charts appear as the sentence that says the same."""
+    parts = [document.title, document.subtitle]
+    if document.origin:
+        parts.append(_wrap(f"{origin_text(document.origin).upper()}. {document.notice}"))
+    parts.append("=" * WIDTH)
+    parts.extend(_section(section) for section in document.sections if section.brief)
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def _section(section: Section) -> str:
+    blocks = [text for block in section.blocks if (text := _block(block))]
+    return "\n".join([f"\n{section.title}", "-" * len(section.title), "\n\n".join(blocks)])
+
+
+def _block(block: Block) -> str:
+    if isinstance(block, Words):
+        return _wrap(block.text)
+    if isinstance(block, Answer):
+        return _answer(block)
+    if isinstance(block, Facts):
+        return _facts(block.items, block.caption)
+    if isinstance(block, Chart):
+        return _wrap(marked(block.words, block.origin)) if block.words else ""
+    return _table(block)
+
+
+def _answer(answer: Answer) -> str:
+    lines = [answer.question, _wrap(answer.answer, indent="  ")]
+    if answer.figures:
+        lines.append(_facts(answer.figures, indent="    "))
+    return "\n".join(lines)
+
+
+def _facts(items: tuple[tuple[str, object], ...], caption: str = "", indent: str = "  ") -> str:
+    width = max((len(name) for name, _ in items), default=0)
+    lines = [f"{indent}{name.ljust(width)}{_GAP}{cell(value)}" for name, value in items]  # type: ignore[arg-type]
+    return "\n".join(([caption] if caption else []) + lines)
+
+
+def _table(table: Table) -> str:
+    content = grid(table)
+    lines = [marked(table.caption, table.origin), *_lines(content)]
+    lines += [f"[{mark}] {sentence}" for mark, sentence in content.footnotes]
+    if table.note:
+        lines.append(_wrap(table.note))
+    return "\n".join(lines)
+
+
+def _lines(content: Grid) -> list[str]:
+    everything = (content.titles, *content.rows)
+    widths = [max(len(row[i]) for row in everything) for i in range(len(content.titles))]
+    written = [_line(row, widths, content.numeric) for row in everything]
+    return [written[0], _GAP.join("-" * width for width in widths), *written[1:]]
+
+
+def _line(row: tuple[str, ...], widths: list[int], numeric: tuple[bool, ...]) -> str:
+    cells = (text.rjust(w) if right else text.ljust(w) for text, w, right in zip(row, widths, numeric, strict=True))
+    return _GAP.join(cells).rstrip()
+
+
+def _wrap(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)

@@ -1,0 +1,122 @@
+"""The block-table copy: what it shared time with, what of it was exposed, and what a free copy would change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ...analysis.exposure import Exposure, exposure
+from ...analysis.overlap import copy_overlap
+from ...analysis.stats import Number, mean, median, quantile
+from ...analysis.tables import BoolArray, TableSource, flags, floats, ints, texts
+from ...analysis.what_if import Change, WhatIf, copy_free, faster_phase, what_if
+from ...analysis.window import MASKS
+from ..decimation import keep_extremes
+
+BUFFER = "block_table"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A column over the counted copies: how many have it, and its quantiles in ns."""
+
+    name: str
+    n: int
+    p10_ns: Number | None
+    p50_ns: Number | None
+    p90_ns: Number | None
+    mean_ns: Number | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopyView:
+    """Copies of `buffer` in the counted steps.
+
+    figures     copy, queue_delay, exposed, hidden, overlaps (with bounds): quantiles of each
+    fractions   partner -> median fraction of the copy that lay inside it, None where the copies are not resolved
+    split       mask -> mean time hidden behind it, over the copies whose exposure is known
+    exposure    the analysis's answer, row by row
+    points      rows of the chart: step, copy_ns, exposed_ns, build_ns; decimated, extremes of the exposure kept
+    """
+
+    buffer: str
+    num_copies: int
+    size_p50_bytes: Number | None
+    size_max_bytes: Number | None
+    figures: tuple[Figures, ...]
+    fractions: dict[str, float | None]
+    split: dict[str, Number | None]
+    exposure: Exposure
+    points: pd.DataFrame
+    what_if: tuple[WhatIf, ...]
+
+    def figure(self, name: str) -> Figures:
+        """The quantiles of one column by its name."""
+        return next(figures for figures in self.figures if figures.name == name)
+
+
+OVERLAPS = ("build", "preprocess", "previous_forward")
+
+
+def gather_copies(recording: TableSource, buffer: str = BUFFER) -> CopyView:
+    """Compute the view; a recording without copies gives n = 0 and the reason everywhere."""
+    found, overlap = exposure(recording, buffer), copy_overlap(recording, buffer)
+    exposed, shared = _counted(found.steps), _counted(overlap)
+    why_exposed, why_shared = _usual_reason(exposed), _usual_reason(shared)
+    figures = [_figures(exposed, name, why_exposed) for name in ("copy", "queue_delay", "exposed", "hidden")]
+    for partner in OVERLAPS:
+        figures += [_figures(shared, f"{partner}{bound}", why_shared) for bound in ("", "_min", "_max")]
+    sizes, sized = ints(exposed, "size_bytes")
+    return CopyView(
+        buffer=buffer, num_copies=len(exposed), size_p50_bytes=median(sizes[sized]),
+        size_max_bytes=int(sizes[sized].max()) if sized.any() else None, figures=tuple(figures),
+        fractions={partner: _median_fraction(shared, f"{partner}_fraction") for partner in OVERLAPS},
+        split={mask: _figures(exposed, f"hidden_by_{mask}", why_exposed).mean_ns for mask in MASKS},
+        exposure=found, points=_points(exposed, shared),
+        what_if=tuple(what_if(recording, change) for change in _changes(buffer)),
+    )
+
+
+def _changes(buffer: str) -> tuple[Change, ...]:
+    doubled = Change(f"copy of {buffer} twice as long", copies={buffer: 2.0})
+    return copy_free(buffer), doubled, faster_phase("preprocess", 0.3), faster_phase("sample", 0.3)
+
+
+def _counted(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[flags(frame, "counted", null=False)].reset_index(drop=True)
+
+
+def _usual_reason(frame: pd.DataFrame) -> str:
+    """The reason that most null rows give; what to say when there is no row at all."""
+    if not len(frame):
+        return "no copy of the buffer was recorded in a counted step"
+    reasons = Counter(reason for reason in texts(frame, "reason") if reason)
+    return reasons.most_common(1)[0][0] if reasons else "the recording does not say why"
+
+
+def _figures(frame: pd.DataFrame, name: str, reason: str) -> Figures:
+    values, valid = ints(frame, f"{name}_ns")
+    known = values[valid]
+    return Figures(name, len(known), quantile(known, 10), median(known), quantile(known, 90), mean(known), reason)
+
+
+def _median_fraction(frame: pd.DataFrame, column: str) -> float | None:
+    values, valid = floats(frame, column)
+    return float(np.median(values[valid])) if valid.any() else None
+
+
+def _points(exposed: pd.DataFrame, shared: pd.DataFrame) -> pd.DataFrame:
+    frame = exposed.reindex(columns=["step", "copy_ns", "exposed_ns"])
+    # Both tables hold a row a copy in recorded order; where the overlap's differ (a source without it) it is left out.
+    build = shared["build_ns"].array if len(shared) == len(exposed) and len(shared) else [None] * len(frame)
+    frame = frame.assign(build_ns=pd.array(build, dtype="Int64"))
+    values, known = ints(frame, "exposed_ns")
+    lengths, timed = ints(frame, "copy_ns")
+    kept: BoolArray = np.zeros(len(frame), dtype=np.bool_)
+    for numbers, valid in ((values, known), (lengths, timed)):
+        kept[keep_extremes(np.where(valid, numbers.astype(np.float64), np.nan), 1_000)] = True
+    return frame[kept]

@@ -1,0 +1,49 @@
+"""Everything that a recording's page shows, computed once and frozen; the renderers only write it down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ...analysis.pinned import pinned_reuse
+from ...instrumentation.recording.meta import RecordingMeta
+from ...instrumentation.recording.schema import TABLES
+from .copies import CopyView, gather_copies
+from .dispatch import DispatchView, gather_dispatch
+from .phases import PhaseView, gather_phases
+from .source import RecordingLike
+from .steps import gather_timelines
+from .timeline import StepTimeline
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingView:
+    """A recording's page in numbers. `tables` are the recording's own, for counts of nulls; nothing writes to them."""
+
+    name: str
+    meta: RecordingMeta
+    calibration: pd.DataFrame
+    phases: PhaseView
+    copies: CopyView
+    pinned: pd.DataFrame
+    dispatch: DispatchView
+    timelines: tuple[StepTimeline, ...]
+    tables: Mapping[str, pd.DataFrame]
+
+    @property
+    def origin(self) -> str:
+        """The calibration's name where the device is modelled, else empty."""
+        return (self.meta.calibration or "unnamed") if self.meta.modelled else ""
+
+
+def gather_recording(recording: RecordingLike, name: str) -> RecordingView:
+    """Run the analysis on every question of the page."""
+    copies = gather_copies(recording)
+    return RecordingView(
+        name=name, meta=recording.meta, calibration=recording.table("calibration"), phases=gather_phases(recording),
+        copies=copies, pinned=pinned_reuse(recording), dispatch=gather_dispatch(recording),
+        timelines=gather_timelines(recording, copies.exposure.steps),
+        tables={table: recording.table(table) for table in TABLES},
+    )

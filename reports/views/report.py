@@ -1,0 +1,50 @@
+"""What the JSON format holds: a view's numbers under stable names, with the kind and the version of the layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from .index import IndexEntry
+from .recording import RecordingView
+from .sweep import SweepView
+
+REPORT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The head of every JSON report. `modelled` and `calibration` hold for all of `content` unless it says else."""
+
+    kind: str
+    version: int
+    name: str
+    modelled: bool
+    calibration: str | None
+    content: Any
+
+
+def recording_report(view: RecordingView) -> Report:
+    """A recording's figures; the recording's own tables stay in its Parquet files."""
+    content = {
+        "meta": msgspec.to_builtins(view.meta), "phases": view.phases, "copies": view.copies,
+        "buffers": view.pinned, "dispatch": view.dispatch, "timelines": view.timelines,
+    }
+    return Report("recording", REPORT_VERSION, view.name, view.meta.modelled, view.meta.calibration, content)
+
+
+def sweep_report(sweep: SweepView) -> Report:
+    """Parameters and metrics of every point. Recordings of the representatives have reports of their own."""
+    content = {
+        "points": sweep.points, "environment": sweep.environment, "notes": sweep.notes, "varying": sweep.varying,
+    }
+    return Report("sweep", REPORT_VERSION, sweep.name, bool(sweep.origin), sweep.origin or None, content)
+
+
+def index_report(entries: Sequence[IndexEntry], name: str) -> Report:
+    """The entries as they are."""
+    calibrations = sorted({entry.calibration for entry in entries if entry.calibration})
+    return Report("index", REPORT_VERSION, name, bool(calibrations), ", ".join(calibrations) or None, tuple(entries))

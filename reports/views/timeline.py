@@ -1,0 +1,172 @@
+"""The timeline of chosen steps: what lay on the host, on the copy lanes and on the compute lanes, in exact ns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ...analysis.tables import BoolArray, LongArray, Process, ints, texts
+
+MAX_BARS = 600
+"""Bars of one step at most; beyond that the shortest are left out and counted."""
+
+_HOST_ROWS = {"phase": "host phases", "range": "host ranges", "wait": "host waits", "sync": "host waits"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """An interval in a row of the timeline. Times are the Recording's own, in ns of its clock.
+
+    role    phase, range, call, wait, copy or kernel: what kind of thing it is
+    own     False for device work of another step that reaches into the window
+    detail  lines for the hover text
+    """
+
+    row: str
+    role: str
+    name: str
+    start_ns: int
+    end_ns: int
+    own: bool = True
+    detail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimeline:
+    """One step. `start_ns` is its first instant; `overlaps` are the intervals of copy ∩ build_indices."""
+
+    step: int
+    why: str
+    start_ns: int
+    end_ns: int
+    bars: tuple[Bar, ...]
+    overlaps: tuple[tuple[int, int], ...] = ()
+    num_left_out: int = 0
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Row names from top to bottom: the host first, then copies, then the compute lanes."""
+        order = {"phase": 0, "range": 1, "call": 2, "wait": 3, "copy": 4, "kernel": 5}
+        first = {bar.row: order[bar.role] for bar in reversed(self.bars)}
+        return tuple(sorted(first, key=lambda row: (first[row], row)))
+
+
+def step_timeline(process: Process, step: int, why: str, overlap_buffer: str = "block_table") -> StepTimeline | None:
+    """The timeline of `step`, or None where its start or end was not recorded.
+
+    The window begins with the step and ends with it or with the last device work that it caused.
+    """
+    start_ns, end_ns = _bounds(process.table("steps"), step)
+    if start_ns is None or end_ns is None:
+        return None
+    bars = [bar for bar in _all_bars(process, step, start_ns, end_ns) if bar.end_ns > bar.start_ns]
+    end_ns = max([end_ns, *(bar.end_ns for bar in bars if bar.own)])
+    kept = sorted(bars, key=lambda bar: bar.end_ns - bar.start_ns, reverse=True)[:MAX_BARS]
+    kept.sort(key=lambda bar: bar.start_ns)
+    overlaps = tuple(_overlaps(kept, overlap_buffer))
+    return StepTimeline(step, why, start_ns, end_ns, tuple(kept), overlaps, len(bars) - len(kept))
+
+
+def _bounds(steps: pd.DataFrame, step: int) -> tuple[int | None, int | None]:
+    numbers, valid = ints(steps, "step")
+    rows = np.flatnonzero(valid & (numbers == step))
+    if not len(rows):
+        return None, None
+    (start, start_known), (end, end_known) = ints(steps, "start_ns"), ints(steps, "end_ns")
+    row = rows[0]
+    return (int(start[row]) if start_known[row] else None), (int(end[row]) if end_known[row] else None)
+
+
+def _all_bars(process: Process, step: int, start_ns: int, end_ns: int) -> Iterator[Bar]:
+    spans = process.table("spans")
+    yield from _host_bars(_of_step(spans, step), start_ns)
+    yield from _wait_bars(_of_step(process.table("waits"), step))
+    copies = process.table("copies")
+    yield from _enqueue_bars(_of_step(copies, step))
+    yield from _copy_bars(_in_window(copies, step, start_ns, end_ns), step)
+    yield from _kernel_bars(_in_window(spans, step, start_ns, end_ns), step)
+
+
+def _of_step(frame: pd.DataFrame, step: int) -> pd.DataFrame:
+    numbers, valid = ints(frame, "step")
+    return frame[valid & (numbers == step)]
+
+
+def _in_window(frame: pd.DataFrame, step: int, start_ns: int, end_ns: int) -> pd.DataFrame:
+    """Rows of the step, and rows of other steps that reach into its time."""
+    (numbers, numbered), (start, started), (end, ended) = (ints(frame, n) for n in ("step", "start_ns", "end_ns"))
+    inside = started & ended & (end > start_ns) & (start < end_ns)
+    return frame[(numbered & (numbers == step)) | inside]
+
+
+def _timed(frame: pd.DataFrame, start: str, end: str) -> tuple[pd.DataFrame, LongArray, LongArray]:
+    """Rows whose two times are both known, and the times."""
+    (starts, started), (ends, ended) = ints(frame, start), ints(frame, end)
+    known: BoolArray = started & ended
+    return frame[known], starts[known], ends[known]
+
+
+def _host_bars(frame: pd.DataFrame, step_start_ns: int) -> Iterator[Bar]:
+    frame, starts, ends = _timed(frame, "start_ns", "end_ns")
+    depths, _ = ints(frame, "depth")
+    columns = zip(texts(frame, "lane"), texts(frame, "kind"), texts(frame, "name"), starts, ends, depths, strict=True)
+    for lane, kind, name, start, end, depth in columns:
+        if lane is None or not lane.startswith("host"):
+            continue
+        # The phases are depth 0: a range two levels down gets a row of its own, so that bars never hide each other.
+        row = _HOST_ROWS.get(kind or "", "host calls") + (" (nested)" if kind == "range" and depth > 1 else "")
+        role = {"phase": "phase", "range": "range", "wait": "wait", "sync": "wait"}.get(kind or "", "call")
+        yield Bar(row, role, name or "?", int(start), int(end), detail=(f"lane {lane}", f"kind {kind}"))
+
+
+def _wait_bars(frame: pd.DataFrame) -> Iterator[Bar]:
+    frame, starts, ends = _timed(frame, "start_ns", "end_ns")
+    for lane, reason, start, end in zip(texts(frame, "lane"), texts(frame, "reason"), starts, ends, strict=True):
+        yield Bar("host waits", "wait", f"wait: {reason}", int(start), int(end), detail=(f"lane {lane}",))
+
+
+def _enqueue_bars(frame: pd.DataFrame) -> Iterator[Bar]:
+    frame, starts, ends = _timed(frame, "enqueue_start_ns", "enqueue_end_ns")
+    for buffer, start, end in zip(texts(frame, "buffer"), starts, ends, strict=True):
+        yield Bar("host calls", "call", f"enqueue {buffer}", int(start), int(end))
+
+
+def _copy_bars(frame: pd.DataFrame, step: int) -> Iterator[Bar]:
+    frame, starts, ends = _timed(frame, "start_ns", "end_ns")
+    sizes, sized = ints(frame, "size_bytes")
+    numbers, numbered = ints(frame, "step")
+    names = zip(texts(frame, "buffer"), texts(frame, "direction"), texts(frame, "lane"), strict=True)
+    for i, (buffer, direction, lane) in enumerate(names):
+        own = bool(numbered[i]) and int(numbers[i]) == step
+        detail = (f"{direction} on {lane}", f"{int(sizes[i])} bytes" if sized[i] else "size not measured")
+        if not own:
+            detail += (f"of step {int(numbers[i])}" if numbered[i] else "of no step",)
+        yield Bar(f"copies {lane}", "copy", buffer or "copy", int(starts[i]), int(ends[i]), own, detail)
+
+
+def _kernel_bars(frame: pd.DataFrame, step: int) -> Iterator[Bar]:
+    frame, starts, ends = _timed(frame, "start_ns", "end_ns")
+    numbers, numbered = ints(frame, "step")
+    names = zip(texts(frame, "lane"), texts(frame, "kind"), texts(frame, "name"), strict=True)
+    for i, (lane, kind, name) in enumerate(names):
+        if lane is None or lane.startswith("host"):
+            continue
+        own = bool(numbered[i]) and int(numbers[i]) == step
+        detail: tuple[str, ...] = (f"{kind} on {lane}",)
+        if not own:
+            detail += (f"of step {int(numbers[i])}" if numbered[i] else "of no step",)
+        yield Bar(f"compute {lane}", "kernel", name or "?", int(starts[i]), int(ends[i]), own, detail)
+
+
+def _overlaps(bars: list[Bar], buffer: str) -> Iterator[tuple[int, int]]:
+    """copy ∩ build_indices of the step itself, interval by interval."""
+    copies = [b for b in bars if b.role == "copy" and b.own and b.name.startswith(buffer)]
+    builds = [b for b in bars if b.role == "range" and b.name == "build_indices"]
+    for copy in copies:
+        for build in builds:
+            start_ns, end_ns = max(copy.start_ns, build.start_ns), min(copy.end_ns, build.end_ns)
+            if end_ns > start_ns:
+                yield start_ns, end_ns
