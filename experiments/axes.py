@@ -114,9 +114,9 @@ def dig(tree: Mapping[str, Any], path: str) -> Any:
 
 
 def put(tree: Tree, choice: Choice) -> Tree:
-    """A copy of `tree` with each dotted path of `choice` set."""
+    """A copy of `tree` with each dotted path of `choice` set, the shorter paths first: details win over sections."""
     result = copy.deepcopy(tree)
-    for path, value in choice.items():
+    for path, value in sorted(choice.items(), key=lambda item: item[0].count(".")):
         *parents, last = path.split(".")
         below = result
         for name in parents:
@@ -125,7 +125,7 @@ def put(tree: Tree, choice: Choice) -> Tree:
             below = below[name]
             if not isinstance(below, dict):
                 raise UsageError(f"{path}: {name} holds a value, not fields")
-        below[last] = value
+        below[last] = copy.deepcopy(value)
     return result
 
 

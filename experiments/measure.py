@@ -1,0 +1,165 @@
+"""One point, measured: device, probe, runner, scheduler and loop put together; a Recording comes out."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import os
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+
+from ..instrumentation.environment import fingerprint
+from ..instrumentation.probe import Ledger, Probe
+from ..instrumentation.recording.meta import ClockInfo, Diagnostic, ProcessKeys, RecordingMeta, SweepKeys
+from ..instrumentation.recording.reader import Recording
+from ..instrumentation.recording.storage import META_FILE, write_json
+from ..instrumentation.recording.writer import RecordingWriter
+from ..instrumentation.telemetry import TelemetrySampler
+from ..runner.devices import make_device
+from ..runner.devices.base import Device
+from ..runner.devices.calibration import load_calibration
+from ..runner.devices.calibration_rows import calibration_rows
+from ..runner.model_runner import build_runner
+from ..workloads.workload import Workload
+from .loop import LoopLimits, LoopOutcome, StepLoop
+from .plan import parameters
+from .resolve import measured_steps, workload_of
+from .spec import PointSpec
+
+Progress = Callable[[int, int], None]
+SAMPLE_EVERY_NS = 1_000_000_000
+ROWS_EVERY_STEPS = 512
+"""Steps between two hand-overs of the ledger: few enough to keep memory small, many enough to be rare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one point gave."""
+
+    recording: Recording
+    outcome: LoopOutcome
+    workload: Workload
+
+
+class _BetweenSteps:
+    """What happens after each step, outside the measured host time: rows to the writer, telemetry, progress."""
+
+    def __init__(
+        self, device: Device, ledger: Ledger, writer: RecordingWriter, sampler: TelemetrySampler, progress: Progress
+    ) -> None:  # fmt: skip
+        self._device, self._ledger, self._writer = device, ledger, writer
+        self._sampler, self._progress = sampler, progress
+        self._num_steps = 0
+        self._next_sample_ns = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        with self._device.paused():
+            self._num_steps += 1
+            now_ns = self._device.clock.now_ns()
+            if now_ns >= self._next_sample_ns and self._sampler.unavailable is None:
+                self._next_sample_ns = now_ns + SAMPLE_EVERY_NS
+                self._ledger.add("telemetry", *self._sampler.sample(now_ns))
+            if self._num_steps % ROWS_EVERY_STEPS == 0:
+                self._writer.write(self._ledger.take())
+            self._writer.flush_if_due(now_ns)
+            self._progress(done, total)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """One thread for the mathematics that stands in for kernels, and no full garbage collection over old objects."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        torch.set_num_threads(threads)
+
+
+def measure(
+    spec: PointSpec,
+    folder: Path,
+    *,
+    sweep: SweepKeys | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
+    progress: Progress = lambda done, total: None,
+) -> Measured:
+    """Run the resolved point `spec` and write its recording to `folder`.
+
+    Raises UsageError for what cannot be built, BrokenInvariant when a check of the runner fails.
+    """
+    workload = workload_of(spec)
+    ledger, sampler = Ledger(), TelemetrySampler()
+    device = _device(spec, ledger)
+    try:
+        probe = Probe(ledger, device.clock, marks=device)
+        runner = build_runner(spec.runner, device, probe, ledger)
+        ledger.take()  # what building did (captures, fills) is no step
+        writer = RecordingWriter(folder, _meta(spec, workload, device, sampler, sweep))
+        hook = _BetweenSteps(device, ledger, writer, sampler, progress)
+        loop = StepLoop(workload, runner, probe, device)
+        steps = measured_steps(spec.measure, spec.device)
+        limits = LoopLimits(warmup_steps=spec.measure.warmup_steps or 0, steps=steps)
+        with _quiet():
+            outcome = loop.run(limits, interrupted=interrupted, progress=hook)
+        device.synchronize()
+        probe.finish()
+        writer.write(ledger.take())
+        notes = [*probe.diagnostics(), *sampler.diagnostics()]
+    finally:
+        sampler.close()
+    if device.modelled:
+        rows = calibration_rows(load_calibration(spec.calibration), spec.cost_model)
+        writer.write({"calibration": [(None, *row) for row in rows]})
+    recording = writer.finish(*(Diagnostic(*note) for note in notes))
+    return Measured(_with_outcome(recording, outcome, folder), outcome, workload)
+
+
+def _device(spec: PointSpec, ledger: Ledger) -> Device:
+    if spec.device == "sim":
+        return make_device("sim", ledger=ledger, calibration=spec.calibration, cost_model=spec.cost_model)
+    return make_device(spec.device, ledger=ledger)
+
+
+def _meta(
+    spec: PointSpec, workload: Workload, device: Device, sampler: TelemetrySampler, sweep: SweepKeys | None
+) -> RecordingMeta:
+    clock_id = device.clock.clock_id
+    calibration = None
+    if device.modelled:
+        costs = load_calibration(spec.calibration)
+        calibration = f"{spec.calibration}: {costs.gpu}, driver {costs.driver}, {costs.date}, shape {spec.cost_model}"
+    return RecordingMeta(
+        source="lab",
+        device=device.name,
+        modelled=device.modelled,
+        calibration=calibration,
+        environment=fingerprint(sampler.environment(), pinned=device.pinned, pinned_reason=device.pinned_reason),
+        clocks=(ClockInfo(clock_id=clock_id, kind="virtual" if device.modelled else "measured"),),
+        configuration={
+            **parameters(spec),
+            "name": workload.name,
+            "notes": list(workload.notes),
+            "sources": {"scheduler": dataclasses.asdict(workload.scheduler)},
+        },
+        process=ProcessKeys(host=platform.node(), pid=os.getpid(), rank=0, device=device.name, clock_id=clock_id),
+        sweep=sweep,
+    )
+
+
+def _with_outcome(recording: Recording, outcome: LoopOutcome, folder: Path) -> Recording:
+    """The recording with the loop's outcome in its configuration: it is known only at the end."""
+    configuration: dict[str, Any] = {**recording.meta.configuration, "outcome": dataclasses.asdict(outcome)}
+    meta = msgspec.structs.replace(recording.meta, configuration=configuration)
+    write_json(folder / META_FILE, meta)
+    return Recording(meta, recording.tables)

@@ -1,0 +1,146 @@
+"""A sweep from its specs to its results: plan, measure point by point, keep what was measured whatever happens."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import StepscopeError, UsageError
+from . import specs
+from .axes import parse_params
+from .interrupt import Interrupt
+from .loading import Tree, load_tree
+from .observer import SweepObserver
+from .plan import Plan, Point, make_plan, parameters
+from .spec import resolve_paths
+from .store import PointResult, SweepStore
+
+if TYPE_CHECKING:
+    from .measure import Measured
+
+RESULTS = Path("sweep-out")
+"""Where sweeps go that were given no folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOutcome:
+    """How a sweep ended: points by status, and whether Ctrl-C cut it short."""
+
+    num_ok: int
+    num_failed: int
+    interrupted: bool
+
+    @property
+    def exit_code(self) -> int:
+        """0, 3 when points failed, 130 when interrupted."""
+        if self.interrupted:
+            return 130
+        return 3 if self.num_failed else 0
+
+
+def load_specs(paths: Sequence[Path]) -> list[tuple[str, Tree]]:
+    """Name and tree of each spec; the bundled default where none is given."""
+    if paths:
+        return [(str(path), resolve_paths(load_tree(path), path.parent)) for path in paths]
+    with resources.as_file(resources.files(specs) / "default.yaml") as path:
+        return [("default", load_tree(path))]
+
+
+def plan_sweep(paths: Sequence[Path], params: Sequence[str]) -> Plan:
+    """The plan for `paths` (none: the default spec) under the `--param` texts. Raises UsageError."""
+    return make_plan(load_specs(paths), parse_params(params))
+
+
+def open_sweep(paths: Sequence[Path], params: Sequence[str], out: Path | None, *, resume: bool) -> SweepStore:
+    """The folder to measure into: a new one, or with `resume` the one in `out` (else the latest one)."""
+    if not resume:
+        plan = plan_sweep(paths, params)
+        return SweepStore.create(out or RESULTS / f"{datetime.now():%Y%m%d-%H%M%S}", plan)
+    root = out or _latest()
+    return SweepStore.resume(root, plan_sweep(paths, params) if paths or params else None)
+
+
+def _latest() -> Path:
+    found = sorted(path.parent for path in RESULTS.glob("*/plan.json"))
+    if not found:
+        raise UsageError(f"{RESULTS}: holds no sweep to resume; name its folder with --out")
+    return found[-1]
+
+
+def run_sweep(store: SweepStore, observer: SweepObserver) -> SweepOutcome:
+    """Measure every point that has not ended well yet. A point that fails is recorded, and the sweep goes on."""
+    missing = [point for point in store.plan.points if store.status(point) != "ok"]
+    observer.started(len(store.plan.points), len(store.plan.points) - len(missing))
+    num_failed, interrupted = 0, False
+    with Interrupt() as interrupt:
+        for point in missing:
+            observer.point_started(point)
+            result = _run_point(store, point, interrupt)
+            if result is None:
+                interrupted = True
+                break
+            num_failed += result.status == "failed"
+            observer.point_finished(result)
+    observer.ended()
+    return SweepOutcome(len(store.done()), num_failed, interrupted)
+
+
+def _run_point(store: SweepStore, point: Point, interrupt: Interrupt) -> PointResult | None:
+    """Measure and store one point; None when Ctrl-C came first."""
+    from .summary import summary_of
+
+    folder = store.begin(point)
+    started = time.perf_counter()
+    try:
+        measured = _measured(point, folder / "recording", interrupt)
+        if interrupt.requested:
+            store.abandon(folder)
+            return None
+        summary = summary_of(measured)
+        result = PointResult(point, "ok", summary, wall_s=time.perf_counter() - started)
+        record = {"summary": summary, **_origin(measured)}
+    except KeyboardInterrupt:
+        store.abandon(folder)
+        return None
+    except StepscopeError as error:
+        result, record = _failed(point, str(error), started), {}
+    except Exception as error:  # noqa: BLE001 - one point's defect must not cost the others their results
+        result, record = _failed(point, f"{type(error).__name__}: {error}", started), {}
+    store.finish(folder, result, {"parameters": parameters(point.spec), **record})
+    return result
+
+
+def _measured(point: Point, folder: Path, interrupt: Interrupt) -> Measured:
+    from ..instrumentation.recording.meta import SweepKeys
+    from .measure import measure
+
+    keys = SweepKeys(point=point.id, launch=point.repeat)
+    return measure(point.spec, folder, sweep=keys, interrupted=lambda: interrupt.requested)
+
+
+def _failed(point: Point, reason: str, started: float) -> PointResult:
+    return PointResult(point, "failed", {}, " ".join(reason.split()), time.perf_counter() - started)
+
+
+def _origin(measured: Measured) -> dict[str, Any]:
+    """What a reader must know beside the figures: the device, whether it was a model, how far the loop came."""
+    meta = measured.recording.meta
+    return {
+        "device": meta.device,
+        "modelled": meta.modelled,
+        "calibration": meta.calibration,
+        "outcome": dataclasses.asdict(measured.outcome),
+    }
+
+
+def interruption(store: SweepStore) -> str:
+    """The line that tells what an interrupted sweep has kept and how to go on."""
+    done, total = len(store.done()), len(store.plan.points)
+    mend = f"go on with: perf sweep --resume --out {store.root}"
+    return f"interrupted: {done} of {total} points are kept in {store.root}; {mend}"
