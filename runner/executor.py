@@ -39,9 +39,14 @@ class Executor:
 
         Captures run on padding alone (slots -1, empty rows), so they leave the KV cache as it was.
         """
+        keys = tuple(keys)
+        shape = self._model.config
+        largest = max((key.tokens for key in keys), default=0)
+        hidden = self._device.empty((largest, shape.hidden_size), shape.torch_dtype)
         for key in keys:
             self._metadata = self._backend.build(self._padding_only(key))
-            self._device.capture(key, self._forward(input_ids[: key.tokens], positions[: key.tokens]))
+            forward = self._forward(input_ids[: key.tokens], positions[: key.tokens])
+            self._device.capture(key, _into(hidden[: key.tokens], forward))
         self._metadata = None
 
     def run(self, plan: ExecutionPlan, inputs: StepInputs, metadata: object) -> torch.Tensor:
@@ -87,6 +92,16 @@ class Executor:
             seq_lens_cpu=np.zeros(rows, dtype=np.int32),
             is_prefilling=np.zeros(rows, dtype=np.bool_),
         )
+
+
+def _into(out: torch.Tensor, forward: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
+    """`forward` with its result in memory of ours: all graphs share one output, since one step runs at a time."""
+
+    @torch.inference_mode()
+    def captured() -> torch.Tensor:
+        return out.copy_(forward())
+
+    return captured
 
 
 def forward_work(plan: ExecutionPlan, inputs: StepInputs) -> Work:

@@ -28,7 +28,8 @@ class Batch:
         for row, count in enumerate(blocks):
             self.table[row, :count] = [next(ids) for _ in range(count)]
         self.lens = np.pad(lens, (0, pad_rows))
-        self.starts = np.pad(np.concatenate([[0], np.cumsum(self.queries)]), (0, pad_rows), mode="edge").astype(np.int32)
+        starts = np.concatenate([[0], np.cumsum(self.queries)]).astype(np.int32)
+        self.starts = np.pad(starts, (0, pad_rows), mode="edge")
         owner = np.repeat(np.arange(len(rows)), self.queries)
         self.positions = self.computed[owner] + np.arange(len(owner)) - self.starts[owner]
         self.slots = self.slot(owner, self.positions)
@@ -55,7 +56,7 @@ class Batch:
         device = (self.starts, self.lens, self.table, slots, positions)
         return CommonAttentionMetadata(
             len(self.lens), len(self.queries), len(slots), len(self.slots), int(self.queries.max()),
-            int(self.lens.max()), *map(torch.from_numpy, device), self.starts, self.lens, np.zeros(len(self.lens), bool),
+            int(self.lens.max()), *map(torch.from_numpy, device), self.starts, self.lens, np.zeros(len(self.lens), "?"),
         )  # fmt: skip
 
     def run(self):
