@@ -27,10 +27,12 @@ def launch_latencies(
     """Latency by kind of operation: from the end of the call to the start on an idle queue.
 
     The lower median over operations that the host itself started (`host_started`, nothing on the device held them
-    back). A kind without such operations takes the calibrated latency, but never more than its smallest delay.
+    back). A kind without such operations takes the calibrated latency, else that of the other kinds together, but never
+    more than its own smallest delay.
     """
     names = np.array(kinds, dtype=object)
     found = {}
+    anyone = np.sort(delay_ns[host_started])
     for kind in dict.fromkeys(kinds):
         mine = names == kind
         free = np.sort(delay_ns[mine & host_started])
@@ -38,6 +40,8 @@ def launch_latencies(
             found[kind] = int(free[(len(free) - 1) // 2])
             continue
         constant = calibrated(calibration, "launch_latency_ns", CALIBRATED_LATENCY.get(kind, "kernel"))
+        if constant is None and len(anyone):
+            constant = int(anyone[(len(anyone) - 1) // 2])
         least = int(delay_ns[mine].min())
         found[kind] = least if constant is None else min(constant, least)
     return found
@@ -56,7 +60,7 @@ class WaitCosts:
         The term that was binding is what the recording shows; the other one is the usual cost, as far as it fits.
         """
         took, after = back_ns - call_ns, back_ns - done_ns
-        if done_ns <= call_ns or done_ns + self.wakeup_ns < call_ns + self.overhead_ns:
+        if done_ns + self.wakeup_ns < call_ns + self.overhead_ns:
             return took, min(self.wakeup_ns, after)
         return max(0, min(self.overhead_ns, took)), after
 
@@ -64,12 +68,20 @@ class WaitCosts:
 def wait_costs(calibration: pd.DataFrame, waits: Sequence[tuple[int, int, int]]) -> WaitCosts:
     """Usual costs from (call, return, end of the awaited operation) of all waits; lower medians.
 
-    A cost that no wait shows is the calibrated one (`host_cost_ns` event_synchronize, `sync_wakeup_ns` event), or else
-    the other of the two.
+    Wake-up from waits that were called before the operation's end, overhead from those called a wake-up or more after
+    it. A cost that no wait shows is the calibrated one (`host_cost_ns` event_synchronize, `sync_wakeup_ns` event), or
+    else the other of the two.
     """
-    idle = sorted(back - call for call, back, done in waits if done <= call)
-    blocked = sorted(back - done for call, back, done in waits if done > call)
-    overhead = idle[(len(idle) - 1) // 2] if idle else calibrated(calibration, "host_cost_ns", "event_synchronize")
-    wakeup = blocked[(len(blocked) - 1) // 2] if blocked else calibrated(calibration, "sync_wakeup_ns", "event")
+    wakeup = _lower_median([back - done for call, back, done in waits if done > call])
+    if wakeup is None:
+        wakeup = calibrated(calibration, "sync_wakeup_ns", "event")
+    overhead = _lower_median([back - call for call, back, done in waits if done + (wakeup or 0) <= call])
+    if overhead is None:
+        overhead = calibrated(calibration, "host_cost_ns", "event_synchronize")
     known = [cost for cost in (overhead, wakeup) if cost is not None] or [0]
     return WaitCosts(known[0] if overhead is None else overhead, known[0] if wakeup is None else wakeup)
+
+
+def _lower_median(values: list[int]) -> int | None:
+    ordered = sorted(values)
+    return ordered[(len(ordered) - 1) // 2] if ordered else None

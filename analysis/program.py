@@ -9,8 +9,9 @@ from .costs import launch_latencies, wait_costs
 from .operations import Operations
 from .tables import LongArray, Process, ints, matches, texts
 
-ENQUEUE, MARK, WAIT = 0, 1, 2
-"""Kinds of host events; the order in which events of the same instant happen."""
+ENQUEUE, MARK, WAIT, BLOCKING = 0, 1, 2, 3
+"""Kinds of host events, in the order in which events of the same instant happen: a call ends before a border, and
+waits and blocking copies, which take their time from then on, begin after it."""
 
 
 class ProgramBuilder:
@@ -80,6 +81,7 @@ class ProgramBuilder:
         marks = self._mark_times()
         times = np.concatenate((enqueues, marks, call[whole]))
         kinds = np.repeat([ENQUEUE, MARK, WAIT], [len(enqueues), len(marks), int(whole.sum())])
+        kinds[: len(enqueues)][self._ops.blocking] = BLOCKING
         refs = np.concatenate([np.arange(count) for count in (len(enqueues), len(marks), int(whole.sum()))])
         return times, kinds, refs
 
@@ -118,7 +120,7 @@ class ProgramBuilder:
 
     def run(self) -> tuple[list[Instruction], list[str | None]]:
         """The program and the phase of each instruction."""
-        handlers = (self._enqueue, self._mark, self._wait)
+        handlers = (self._enqueue, self._mark, self._wait, self._enqueue)
         for time, kind, ref in self._queue:
             self._work_until(time)
             handlers[kind](ref)

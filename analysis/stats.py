@@ -56,3 +56,8 @@ def median_of_floats(values: npt.ArrayLike) -> float | None:
     """The median of finite floats; None of nothing."""
     numbers = np.asarray(values, dtype=np.float64)
     return float(np.median(numbers)) if len(numbers) else None
+
+
+def exact_ratio(part: int | None, whole: int) -> Number | None:
+    """part / whole as a mean of integers; None where part is unknown or there is no whole."""
+    return exact(Fraction(part, whole)) if part is not None and whole else None

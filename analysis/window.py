@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..instrumentation.queues import Enqueue, HostWait, Instruction, Replay, replay
+from ..instrumentation.queues import Enqueue, HostWait, Instruction, OpTimes, Replay, replay
 from .replay import Timeline
 
 Masks = Mapping[str, int]
@@ -27,7 +27,7 @@ class Window:
     consumer: int
     program: tuple[Instruction, ...]
     begin_ns: int
-    places: Mapping[int, int]  # operation -> index of its Enqueue in `program`
+    places: Mapping[int, int]  # operation enqueued in the window -> index of its Enqueue in `program`
 
     def free(self) -> Replay:
         """Replay with a copy that takes no time."""
@@ -40,13 +40,15 @@ def window(line: Timeline, copy: int, consumer: int, tails: Mapping[str, int]) -
     begin = line.baseline.host_ns[first]
     inside = line.program[first : last + 1]
     earlier = _awaited_from_before(line, inside, first)
-    stand_ins = [Enqueue(op, lane, max(0, line.baseline.ops[op].end_ns - begin)) for lane, op in tails.items()]
-    known = set(tails.values())
-    stand_ins += [
-        Enqueue(op, f"past:{op}", max(0, line.baseline.ops[op].end_ns - begin)) for op in earlier if op not in known
+    lanes = {op: lane for lane, op in tails.items()}
+    stand_ins = [  # points on the queue at the operations' ends, which may lie before the window
+        Enqueue(op, lanes.get(op, f"past:{op}"), 0, latency_ns=line.baseline.ops[op].end_ns - begin)
+        for op in dict.fromkeys((*lanes, *earlier))
     ]
     program = (*stand_ins, *inside)
     places = {step.op: index for index, step in enumerate(program) if isinstance(step, Enqueue)}
+    for stand_in in stand_ins:
+        del places[stand_in.op]
     return Window(copy, consumer, program, begin, places)
 
 
@@ -83,16 +85,24 @@ def _path(line: Timeline, cut: Window, free: Replay, until_ns: int) -> list[Segm
     segments: list[Segment] = []
     op: int | None = cut.consumer
     while op is not None:
-        times = free.ops[op]
+        times = _times(line, cut, free, op)
         if times.start_ns <= until_ns:
             break
         if times.cause_op is not None:
-            before = free.ops[times.cause_op]
-            segments.append((before.start_ns, before.end_ns, _mask(line, cut, times.cause_op)))
             op = times.cause_op
-            continue
-        op = _host_path(line, cut, free, op, segments)
+            before = _times(line, cut, free, op)
+            segments.append((before.start_ns, before.end_ns, _mask(line, cut, op)))
+        elif op in cut.places:
+            op = _host_path(line, cut, free, op, segments)
+        else:  # enqueued before the window: from there on the host's past lies before the copy
+            segments.append((min(until_ns, times.start_ns), times.start_ns, "host"))
+            break
     return segments
+
+
+def _times(line: Timeline, cut: Window, free: Replay, op: int) -> OpTimes:
+    """Times of `op`; of a stand-in those of the unchanged replay, because the copy came after it."""
+    return free.ops[op] if op in cut.places else line.baseline.ops[op]
 
 
 def _host_path(line: Timeline, cut: Window, free: Replay, op: int, segments: list[Segment]) -> int | None:
@@ -106,7 +116,8 @@ def _host_path(line: Timeline, cut: Window, free: Replay, op: int, segments: lis
             before = free.host_ns[place - 1] if place else cut.begin_ns
             if free.host_ns[place] > before + step.overhead_ns:  # it really waited
                 segments.append((done, end, "host"))
-                segments.append((free.ops[step.op].start_ns, done, _mask(line, cut, step.op)))
+                awaited = _times(line, cut, free, step.op)
+                segments.append((awaited.start_ns, done, _mask(line, cut, step.op)))
                 return step.op
     segments.append((cut.begin_ns, end, "host"))
     return None

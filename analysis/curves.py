@@ -1,0 +1,59 @@
+"""Measured curves T(size) out of the table `calibration`: staircases, never interpolated across a stair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from .tables import BoolArray, LongArray, floats, matches, texts
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """T at measured sizes, ascending. `kernels` are hashes of the kernels' names, None where not recorded."""
+
+    sizes: LongArray
+    time_ns: LongArray
+    kernels: tuple[str | None, ...]
+
+    def place(self, wanted: LongArray) -> tuple[LongArray, BoolArray]:
+        """Position of the next measured size >= each wanted one, and whether there is one.
+
+        That is the rule of the calibration file: kernels are chosen by tile, so between two stairs the cost is that of
+        the upper one. Nothing above the largest measured size is guessed.
+        """
+        at = np.searchsorted(self.sizes, wanted, side="left")
+        return np.minimum(at, len(self.sizes) - 1), at < len(self.sizes)
+
+    def envelope_ns(self) -> LongArray:
+        """Lower monotone envelope: at each measured size the least T of it and of all larger ones.
+
+        What the best choice of a captured size that holds the work would cost; T itself need not be monotone.
+        """
+        lowest: LongArray = np.minimum.accumulate(self.time_ns[::-1])[::-1]
+        return lowest
+
+
+def curve(calibration: pd.DataFrame, name: str) -> tuple[Curve | None, str | None]:
+    """The curve `name` (`graph_ns`, `eager_span_ns`), or None and the reason.
+
+    Rows have the key `<model>/<size>` or `<size>`; rows of several models in one table are not told apart by guessing.
+    """
+    rows = calibration[matches(calibration, "name", name)] if len(calibration) else calibration
+    value, valid = floats(rows, "value")
+    found: dict[int, tuple[int, str | None]] = {}
+    models = set()
+    for key, time_ns, ok, kernels in zip(texts(rows, "key"), value, valid, texts(rows, "kernel_hash"), strict=True):
+        model, _, size = (key or "").rpartition("/")
+        if ok and size.isdecimal():
+            models.add(model)
+            found[int(size)] = (round(float(time_ns)), kernels)
+    if not found:
+        return None, f"no curve {name} in the table calibration"
+    if len(models) > 1:
+        return None, f"curves {name} of several models in the table calibration: {', '.join(sorted(models))}"
+    sizes = sorted(found)
+    times = np.array([found[size][0] for size in sizes], dtype=np.int64)
+    return Curve(np.array(sizes, dtype=np.int64), times, tuple(found[size][1] for size in sizes)), None

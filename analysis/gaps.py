@@ -1,0 +1,137 @@
+"""What each forward waited for: the binding predecessor of its first operation in the replay.
+
+"The host range that runs in the gap" is not the cause of the gap; what bound the start is. Host-bound means that the
+device ran dry because the host had not enqueued the forward yet; device-bound that it never did.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from .overlap import forward_rows
+from .replay import Timeline, replays
+from .stats import Number, median
+from .tables import LongArray, Process, TableSource, counted_steps, first_by, ints, records, stack
+
+COLUMNS = {
+    "step": "Int64", "counted": "boolean", "predecessor": "string", "root": "string", "idle_before_ns": "Int64",
+    "idle_ns": "Int64", "tolerance_ns": "Int64", "bound": "string", "reason": "string",
+}
+Row = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """Gaps before the forwards.
+
+    steps   a row for each step with a forward:
+            predecessor     what bound the forward's first operation: host (its enqueueing), copy, event (an operation
+                            of another queue), peer (the operation before it on its queue); of copies only `copy`
+            root            the same one step further: where the path leaves this step's own preparation; host, event
+                            or device (an operation of an earlier step)
+            idle_before_ns  from the end of the operation before it on its queue to the start of the forward
+            idle_ns         all idle time of that queue since the last operation of an earlier step
+            tolerance_ns    launch latency + 2 x err
+            bound           device (idle_ns within the tolerance), host, copy or event (what the idle queue waited for)
+    shares  bound -> share of the counted steps that could be judged
+    bound   what more than half of them are, "mixed" when nothing is; None with `reason` when there is none
+    """
+
+    steps: pd.DataFrame
+    shares: dict[str, float]
+    bound: str | None
+    idle_p50_ns: Number | None
+    reason: str | None
+
+
+def gaps(recording: TableSource) -> Gaps:
+    """Judge every forward that can be replayed; see `Gaps`. Null with a reason where there is nothing before it."""
+    parts = [
+        (process, records(_rows(process, line) if line is not None else [], COLUMNS))
+        for process, line in replays(recording).parts
+    ]
+    steps = stack(parts)
+    counted = steps[steps["counted"].fillna(False).to_numpy(dtype=np.bool_) & steps["bound"].notna().to_numpy()]
+    counts = Counter(str(bound) for bound in counted["bound"])
+    if not counts:
+        return Gaps(steps, {}, None, None, "no forward of a counted step can be replayed")
+    shares = {bound: count / len(counted) for bound, count in counts.most_common()}
+    top, most = next(iter(shares.items()))
+    return Gaps(steps, shares, top if most > 0.5 else "mixed", median(ints(counted, "idle_ns")[0]), None)
+
+
+def _rows(process: Process, line: Timeline) -> list[Row]:
+    ops = line.ops
+    forward = np.flatnonzero(forward_rows(ops))
+    steps, first = np.unique(ops.step[forward], return_index=True)
+    table = process.table("steps")
+    numbers, numbered = ints(table, "step")
+    counted = first_by(numbers, numbered & counted_steps(table), steps) >= 0
+    before = _lane_predecessors(line)
+    return [
+        {"step": int(step), "counted": bool(ok), **_judge(line, before, int(forward[place]))}
+        for step, place, ok in zip(steps, first, counted, strict=True)
+    ]
+
+
+def _lane_predecessors(line: Timeline) -> LongArray:
+    """For each operation the one before it on its queue, -1 for the first."""
+    tails: dict[str, int] = {}
+    before = np.full(len(line.ops), -1, dtype=np.int64)
+    for op, lane in enumerate(line.ops.lane):
+        before[op] = tails.get(lane, -1)
+        tails[lane] = op
+    return before
+
+
+def _judge(line: Timeline, before: LongArray, op: int) -> Row:
+    ops = line.ops
+    tolerance = line.latency_ns[ops.kind[op]] + 2 * int(ops.err_ns[op])
+    row: Row = {"predecessor": _predecessor(line, op), "tolerance_ns": tolerance}
+    if before[op] < 0:
+        return {**row, "reason": "nothing came before it on its queue"}
+    times = line.baseline.ops
+    row["idle_before_ns"] = times[op].start_ns - times[int(before[op])].end_ns
+    idle = 0
+    at = op
+    while at >= 0 and ops.step[at] == ops.step[op] and before[at] >= 0:
+        earlier = int(before[at])
+        idle += times[at].start_ns - times[earlier].end_ns
+        at = earlier
+    root, by_copy = _root(line, op)
+    bound = "device" if idle <= tolerance else _waited_for(root, by_copy)
+    return {**row, "root": root, "idle_ns": idle, "bound": bound}
+
+
+def _predecessor(line: Timeline, op: int) -> str:
+    times = line.baseline.ops[op]
+    if times.cause_op is None:
+        return "host"
+    if line.ops.copy_row[times.cause_op] >= 0:
+        return "copy"
+    return "peer" if times.cause == "lane" else "event"
+
+
+def _root(line: Timeline, op: int) -> tuple[str, bool]:
+    """(host or device, whether the path ran through a copy of another queue) behind the start of `op`."""
+    step, by_copy = line.ops.step[op], False
+    while True:
+        times = line.baseline.ops[op]
+        if times.cause_op is None:
+            return "host", by_copy
+        if times.cause == "wait" and line.ops.copy_row[times.cause_op] >= 0:
+            by_copy = True
+        op = times.cause_op
+        if line.ops.step[op] != step:
+            return "device", by_copy
+
+
+def _waited_for(root: str, by_copy: bool) -> str:
+    """What an idle queue waited for."""
+    if by_copy:
+        return "copy"
+    return "host" if root == "host" else "event"

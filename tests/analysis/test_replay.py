@@ -1,0 +1,89 @@
+"""A recording replayed unchanged comes back to the nanosecond, whatever the program was."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from stepscope.analysis.replay import replays
+
+LANES = ("gpu:compute", "gpu:copy", "gpu:output")
+
+
+def random_program(lab, seed: int):
+    """Host work, launches, copies, events and waits in random order, within steps and phases or not."""
+    rng = random.Random(seed)
+    ops: list[int] = []
+    number = 0
+    for _ in range(rng.randint(3, 12)):
+        with lab.step(number), lab.span(rng.choice(["preprocess", "forward", "sample"]), "phase"):
+            for _ in range(rng.randint(1, 8)):
+                act(lab, rng, ops)
+        act(lab, rng, ops)
+        number += 1
+    return lab
+
+
+def act(lab, rng: random.Random, ops: list[int]) -> None:
+    lane = rng.choice(LANES)
+    what = rng.randrange(5)
+    if what == 0:
+        lab.host(rng.randint(0, 50))
+    elif what == 1:
+        ops.append(lab.launch("k", rng.randint(0, 200), lane=lane, cost=rng.randint(1, 9), latency=rng.randint(0, 5)))
+    elif what == 2:
+        src = rng.choice(["pinned", "blocking"])
+        ops.append(lab.copy("b", rng.randint(0, 200), lane=lane, cost=rng.randint(1, 9), src=src))
+    elif what == 3 and ops:
+        lab.stream_wait(lane, rng.choice(ops))
+    elif what == 4 and ops:
+        lab.wait(rng.choice(ops), overhead=rng.randint(1, 4), wakeup=rng.randint(0, 9))
+
+
+@pytest.mark.parametrize("base", [0, 2**60])
+def test_replaying_unchanged_reproduces_1000_random_programs(lab, base: int) -> None:
+    for seed in range(500):
+        made = random_program(lab(base), seed)
+        if not made.ops:
+            continue
+        [(_, line)] = replays(made.recording()).parts
+        assert line is not None
+        assert line.misfit_ns == 0, seed
+        starts = {int(c): line.baseline.ops[i].start_ns + line.origin_ns for i, c in enumerate(line.ops.correlation)}
+        assert starts == {op: start + base for op, (start, _) in made.ops.items()}
+        begun = line.step_starts(line.baseline) + line.origin_ns
+        assert begun.tolist() == [row["start_ns"] for row in made.rows["steps"]]
+        assert line.ops.left_out == 0
+
+
+def test_usual_costs_are_read_off_the_recording(lab, steps) -> None:
+    [(_, line)] = replays(steps(lab(), 4).recording()).parts
+    assert line.latency_ns == {"copy": 3, "kernel": 3, "graph": 3}
+
+
+def test_an_operation_without_its_launch_or_times_is_left_out_and_counted(lab, steps) -> None:
+    made = steps(lab(), 3)
+    made.rows["spans"] = [row for row in made.rows["spans"] if not (row["kind"] == "launch" and row["name"] == "sample")]
+    made.rows["copies"][1]["start_ns"] = None
+    [(_, line)] = replays(made.recording()).parts
+    assert line.ops.left_out == 4
+    assert "sample" not in {row for row in line.ops.lane}
+    assert len(line.ops) == 3 * 5 - 4
+
+
+def test_kernels_of_one_graph_launch_are_one_operation(lab, steps) -> None:
+    made = steps(lab(), 3)
+    graph = next(row for row in made.rows["spans"] if row["kind"] == "graph")
+    middle = graph["start_ns"] + 100
+    made.rows["spans"].append({**graph, "kind": "kernel", "start_ns": middle})
+    graph["end_ns"] = middle
+    [(_, line)] = replays(made.recording()).parts
+    assert line.misfit_ns == 0
+    assert len(line.ops) == 15
+
+
+def test_nothing_to_replay_is_no_timeline(source) -> None:
+    found = replays(source())
+    assert found.first is None
+    assert np.array([line is None for _, line in found.parts]).all()
