@@ -181,7 +181,8 @@ def latencies(stack: Stack) -> dict[str, float]:
         out[f"{name}_latency"] = statistics.median([(first[c] - calls[c]) * 1e3 for c in both])
         syncs = sorted(e["ts"] + e["dur"] for e in events if e.get("name") == "cudaDeviceSynchronize")
         wakes = [next((s for s in syncs if s >= last[c]), None) for c in both]
-        out[f"{name}_sync_wakeup"] = statistics.median([(w - last[c]) * 1e3 for w, c in zip(wakes, both, strict=True) if w])
+        waits = [(w - last[c]) * 1e3 for w, c in zip(wakes, both, strict=True) if w]
+        out[f"{name}_sync_wakeup"] = statistics.median(waits)
     return out
 
 
