@@ -8,6 +8,7 @@ import pytest
 import torch
 from stepscope.runner.models.config import NAMED
 from stepscope.runner.models.weights import random_weights
+from stepscope.workloads.requests import Request
 
 NUM_REQUESTS = 32
 NUM_OUTPUTS = 40
@@ -75,8 +76,13 @@ def hf_greedy(model, prompts, num_outputs):
 
 @dataclass(frozen=True)
 class Reference:
-    prompts: dict
+    requests: tuple
     outputs: dict
+
+
+@pytest.fixture(scope="session")
+def to_hf():
+    return to_hugging_face
 
 
 @pytest.fixture(scope="session")
@@ -87,15 +93,9 @@ def tiny_weights():
 @pytest.fixture(scope="session")
 def reference(tiny_weights):
     config = NAMED["tiny"]
-    rng = np.random.default_rng(20)
     lengths = np.linspace(3, LONGEST_PROMPT, NUM_REQUESTS).astype(int)
-    rng.shuffle(lengths)
-    prompts = [rng.integers(0, config.vocab_size, n).astype(np.int32) for n in lengths]
+    np.random.default_rng(20).shuffle(lengths)
+    requests = [Request(f"r{i:02d}", int(n), NUM_OUTPUTS, config.vocab_size) for i, n in enumerate(lengths)]
+    prompts = [request.prompt_token_ids() for request in requests]
     outputs = hf_greedy(to_hugging_face(config, tiny_weights), prompts, NUM_OUTPUTS)
-    names = [f"r{i:02d}" for i in range(NUM_REQUESTS)]
-    return Reference(dict(zip(names, prompts, strict=True)), dict(zip(names, outputs, strict=True)))
-
-
-@pytest.fixture(scope="session")
-def to_hf():
-    return to_hugging_face
+    return Reference(tuple(requests), {request.req_id: out for request, out in zip(requests, outputs, strict=True)})
