@@ -32,11 +32,11 @@ def run(
     from .progress import RunProgress
 
     fields: dict[str, Any] = {
-        "regime": regime, "trace.file": str(trace) if trace else None, "limit": limit, "speed": speed, "check": check,
+        "regime": regime, "file": str(trace) if trace else None, "limit": limit, "speed": speed, "check": check,
         "steps": steps, "seed": seed, "cost_model": cost_model, "device": device,
     }  # fmt: skip
-    point = single.plan_single(spec, {name: value for name, value in fields.items() if value is not None}, param or [])
+    plan = single.plan_single(spec, {name: value for name, value in fields.items() if value is not None}, param or [])
     with RunProgress() as progress:
-        outcome = single.run_single(point, out, progress)
+        outcome = single.run_single(plan, out, progress)
     typer.echo(outcome.text)
     return outcome.exit_code

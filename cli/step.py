@@ -17,7 +17,8 @@ def step(
     at: Annotated[
         str | None,
         typer.Option(
-            "--at", metavar="POINT",
+            "--at",
+            metavar="POINT",
             help="Stop there and print what stands: update_states, add_request, condense, cumsum, gather, slot_mapping,"
             " attention_metadata, logits.",
         ),

@@ -37,5 +37,5 @@ def sweep(
     outcome = experiment.run_sweep(store, watch_sweep())
     typer.echo(experiment.report_sweep(store))
     if outcome.interrupted:
-        raise experiment.interruption(store)
+        typer.echo(f"perf: {experiment.interruption(store)}", err=True)
     return outcome.exit_code

@@ -22,11 +22,10 @@ SUMMARY_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class PointResult:
-    """How one point ended. `summary` are its figures, empty when it failed; `reason` is empty when it did not."""
+    """How one point ended; `reason` is empty when it ended well."""
 
     point: Point
     status: Literal["ok", "failed"]
-    summary: dict[str, Any]
     reason: str = ""
     wall_s: float = 0.0
 
@@ -46,6 +45,12 @@ class SweepStore:
         make_writable(root / "points")
         write_atomically(root / "plan.json", plan.to_json())
         return cls(root, plan)
+
+    @classmethod
+    def open(cls, root: Path) -> SweepStore:
+        """The sweep that is in `root`, for reading."""
+        path = root / "plan.json"
+        return cls(root, read_plan(read_text(path), str(path)))
 
     @classmethod
     def resume(cls, root: Path, plan: Plan | None) -> SweepStore:

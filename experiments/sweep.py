@@ -102,9 +102,8 @@ def _run_point(store: SweepStore, point: Point, interrupt: Interrupt) -> PointRe
         if interrupt.requested:
             store.abandon(folder)
             return None
-        summary = summary_of(measured)
-        result = PointResult(point, "ok", summary, wall_s=time.perf_counter() - started)
-        record = {"summary": summary, **_origin(measured)}
+        record = {**summary_of(measured), **_origin(measured)}
+        result = PointResult(point, "ok", wall_s=time.perf_counter() - started)
     except KeyboardInterrupt:
         store.abandon(folder)
         return None
@@ -125,7 +124,7 @@ def _measured(point: Point, folder: Path, interrupt: Interrupt) -> Measured:
 
 
 def _failed(point: Point, reason: str, started: float) -> PointResult:
-    return PointResult(point, "failed", {}, " ".join(reason.split()), time.perf_counter() - started)
+    return PointResult(point, "failed", " ".join(reason.split()), time.perf_counter() - started)
 
 
 def _origin(measured: Measured) -> dict[str, Any]:
@@ -137,6 +136,18 @@ def _origin(measured: Measured) -> dict[str, Any]:
         "calibration": meta.calibration,
         "outcome": dataclasses.asdict(measured.outcome),
     }
+
+
+def report_sweep(store: SweepStore) -> str:
+    """Write report.html; the text summary and the page's path, for the terminal."""
+    from ..reports import render_sweep
+    from .reporting import write_page
+    from .sweep_view import sweep_view
+
+    view = sweep_view(store)
+    page = store.root / "report.html"
+    write_page(page, render_sweep(view, "html"))
+    return f"{render_sweep(view, 'text').rstrip()}\n\nreport: {page}"
 
 
 def interruption(store: SweepStore) -> str:

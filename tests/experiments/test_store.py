@@ -21,7 +21,7 @@ def measured(store: SweepStore, index: int, status: str = "ok") -> None:
     temporary = store.begin(point)
     (temporary / "recording").mkdir()
     (temporary / "recording" / "steps.parquet").write_bytes(b"rows")
-    result = PointResult(point, status, {}, "" if status == "ok" else "broke")  # type: ignore[arg-type]
+    result = PointResult(point, status, "" if status == "ok" else "broke")  # type: ignore[arg-type]
     store.finish(temporary, result, {"summary": {"steps": 3}})
 
 

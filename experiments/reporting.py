@@ -1,0 +1,85 @@
+"""`perf report`'s work: find out what a path holds, and write its page. Needs no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..errors import StepscopeError, UsageError
+from ..instrumentation.recording.reader import Recording
+from ..instrumentation.recording.storage import META_FILE, PARTIAL_META_FILE
+from ..reports import Format, IndexEntry, render, render_index, render_sweep
+from .files import write_atomically
+from .store import SweepStore
+from .summary import figures_of
+from .sweep_view import sweep_view
+
+RECORDING = "recording"
+"""Where a run, and a point of a sweep, keeps its recording."""
+
+
+def write_report(path: Path, format_: Format, output: Path | None) -> str:
+    """Render what `path` holds. Returns what belongs on stdout: the text, or where the file is.
+
+    HTML goes to `output`, else to report.html in the folder; the others go to `output`, else to stdout.
+    Raises UsageError for a path that holds nothing of ours.
+    """
+    folder = _folder(path)
+    text = _render(folder, format_, output)
+    target = output or (folder / "report.html" if format_ == "html" else None)
+    if target is None:
+        return text if text.endswith("\n") else text + "\n"
+    write_page(target, text)
+    return f"{target}\n"
+
+
+def write_page(target: Path, text: str) -> None:
+    """Write a page, atomically. Raises UsageError where it cannot be written."""
+    try:
+        write_atomically(target, text)
+    except OSError as error:
+        raise UsageError(f"{target}: cannot be written ({error.strerror}); choose another file with -o") from error
+
+
+def _folder(path: Path) -> Path:
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or folder; give a recording, or the folder of a run or a sweep")
+    if path.is_dir():
+        return path
+    if path.name in (META_FILE, PARTIAL_META_FILE, "plan.json", "summary.json"):
+        return path.absolute().parent
+    raise UsageError(f"{path}: is no recording; give the folder that holds {META_FILE} or plan.json")
+
+
+def _render(folder: Path, format_: Format, output: Path | None) -> str:
+    if (folder / "plan.json").exists():
+        return render_sweep(sweep_view(SweepStore.open(folder)), format_)
+    if _is_recording(folder):
+        return render(Recording.load(folder), format_, name=folder.absolute().name)
+    if _is_recording(folder / RECORDING):
+        return render(Recording.load(folder / RECORDING), format_, name=folder.absolute().name)
+    found = sorted(below for below in folder.iterdir() if _is_recording(below) or _is_recording(below / RECORDING))
+    if not found:
+        raise UsageError(
+            f"{folder}: holds no recording ({META_FILE}), no sweep (plan.json) and no folder of recordings"
+        )
+    entries = [_entry(below, (output or folder / "report.html").parent, format_) for below in found]
+    return render_index(entries, format_, name=folder.absolute().name)
+
+
+def _is_recording(folder: Path) -> bool:
+    return (folder / META_FILE).exists() or (folder / PARTIAL_META_FILE).exists()
+
+
+def _entry(folder: Path, pages: Path, format_: Format) -> IndexEntry:
+    """One recording of a folder: its page is written beside the index. A broken one has its error there instead."""
+    try:
+        recording = Recording.load(folder if _is_recording(folder) else folder / RECORDING)
+        href = ""
+        if format_ == "html":
+            href = f"{folder.name}.html"
+            write_page(pages / href, render(recording, "html", name=folder.name))
+        metrics, reasons = figures_of(recording)
+    except StepscopeError as error:
+        return IndexEntry(folder.name, error=str(error))
+    meta = recording.meta
+    return IndexEntry(folder.name, href, meta.source, meta.created, meta.calibration or "", metrics, reasons)

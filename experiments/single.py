@@ -1,0 +1,117 @@
+"""`perf run`'s work: one point, its recording, its page, its text."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import MeasurementError, UsageError
+from .axes import Choice, full_path, parse_params, put
+from .files import make_writable, write_atomically
+from .interrupt import Interrupt
+from .loading import Tree, load_tree
+from .plan import Plan, make_plan, parameters
+from .spec import resolve_paths
+
+if TYPE_CHECKING:
+    from .measure import Measured
+
+RESULTS = Path("out")
+"""Where runs go that were given no folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """What to print, and what to end with."""
+
+    text: str
+    exit_code: int
+
+
+def plan_single(spec: Path | None, fields: Mapping[str, Any], params: Sequence[str]) -> Plan:
+    """The plan of exactly one point: the spec, then `fields` by name, then the `--param` texts. Raises UsageError."""
+    name = str(spec) if spec else "command line"
+    tree: Tree = resolve_paths(load_tree(spec), spec.parent) if spec else {}
+    tree = put(tree, _choice(tree, fields))
+    if _source(tree) is None:
+        tree = put(tree, {"workload.regime": "steady"})
+    axes = parse_params(params)
+    many = [path for path, values in axes.items() if len(values) > 1]
+    if many:
+        raise UsageError(f"--param {many[0]}: perf run measures one point; several values are for perf sweep")
+    plan = make_plan([(name, tree)], axes)
+    if len(plan.points) > 1:
+        raise UsageError(
+            f"{name}: has {len(plan.points)} points, perf run measures one; use perf sweep, or fix its axes"
+        )
+    return plan
+
+
+def _source(tree: Mapping[str, Any]) -> str | None:
+    workload = tree.get("workload") or {}
+    return next((name for name in ("regime", "trace", "generator") if workload.get(name) is not None), None)
+
+
+def _choice(tree: Tree, fields: Mapping[str, Any]) -> Choice:
+    """Fields by dotted path. A source of requests on the command line takes the place of the spec's."""
+    choice: Choice = {}
+    if "regime" in fields:
+        choice |= {"workload.trace": None, "workload.generator": None}
+    elif "file" in fields:
+        choice |= {"workload.regime": None, "workload.generator": None, "workload.settings": {}}
+    elif any(name in fields for name in ("limit", "speed")) and _source(tree) != "trace":
+        raise UsageError("--limit, --speed: belong to a trace; give one with --trace FILE")
+    for name, value in fields.items():
+        choice[full_path(name)] = value
+    return choice
+
+
+def run_single(plan: Plan, out: Path | None, progress: Callable[[int, int], None]) -> RunOutcome:
+    """Measure the plan's point into `out`. Ctrl-C ends the run early and keeps what was measured."""
+    from .measure import measure
+    from .reporting import RECORDING, write_report
+    from .summary import summary_of
+
+    (point,) = plan.points
+    folder = make_writable(out or RESULTS / f"run-{datetime.now():%Y%m%d-%H%M%S}")
+    started = time.perf_counter()
+    with Interrupt() as interrupt:
+        measured = measure(
+            point.spec, folder / RECORDING, interrupted=lambda: interrupt.requested, progress=progress
+        )  # fmt: skip
+    wall_s = time.perf_counter() - started
+    record = {
+        "id": point.id, "status": "ok", "wall_s": round(wall_s, 3), "parameters": parameters(point.spec),
+        "outcome": dataclasses.asdict(measured.outcome), **summary_of(measured),
+    }  # fmt: skip
+    write_atomically(folder / "summary.json", json.dumps(record, indent=1) + "\n")
+    text = write_report(folder, "text", None)
+    page = write_report(folder, "html", None)
+    outcome = measured.outcome
+    _check_answers(measured)
+    lines = [text.rstrip("\n"), "", answers_line(measured), f"wall time {wall_s:.1f} s", f"report: {page.strip()}"]
+    if outcome.stopped == "interrupted":
+        lines.append("interrupted: the report covers the steps up to here")
+    return RunOutcome("\n".join(lines), 130 if outcome.stopped == "interrupted" else 0)
+
+
+def answers_line(measured: Measured) -> str:
+    """How many requests were answered in full, in how many steps."""
+    outcome = measured.outcome
+    return (
+        f"answered {outcome.num_answered:,} of {outcome.num_requests:,} requests in {outcome.num_steps:,} steps:"
+        f" {outcome.tokens_got:,} of {outcome.tokens_expected:,} expected tokens"
+        f" (stopped: {outcome.stopped})"
+    )
+
+
+def _check_answers(measured: Measured) -> None:
+    outcome = measured.outcome
+    if outcome.stopped == "answered" and outcome.tokens_got != outcome.tokens_expected:
+        raise MeasurementError(f"not every request was answered in full: {answers_line(measured)}")
