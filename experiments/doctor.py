@@ -61,14 +61,14 @@ def _gpu_name() -> str | None:
 
 
 def _device() -> Finding:
-    from .devices import device_names
+    from .resolve import default_device
 
     gpu = _gpu_name()
-    if gpu and "cuda" in device_names():
+    if default_device() == "cuda":
         return Finding("device", "ok", f"cuda ({gpu}): host and device are measured")
     if gpu:
-        mend = "this release measures on the devices cpu and sim; use --device cpu for measured host phases"
-        return Finding("device", "limited", f"{gpu} is here, but this release has no cuda device", mend)
+        mend = "this version measures on the devices cpu and sim; use --device cpu for measured host phases"
+        return Finding("device", "limited", f"{gpu} is here, but this version has no cuda device", mend)
     mend = "for measured device times run on a machine with an NVIDIA GPU; --device cpu measures the host phases alone"
     found = "no usable NVIDIA GPU: sim (host measured, device side modelled) is the default"
     return Finding("device", "limited", found, mend)

@@ -1,0 +1,46 @@
+"""perf doctor: findings with verdicts, gaps with mends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from stepscope.experiments import doctor
+
+
+def test_every_gap_comes_with_a_mend(tmp_path: Path) -> None:
+    findings = doctor.examine(tmp_path)
+    assert [finding.name for finding in findings if finding.verdict != "ok" and not finding.mend] == []
+    assert {"python", "torch", "device", "calibration", "pinned memory", "Nsight Systems", "triton", "disk"} <= {
+        finding.name for finding in findings
+    }
+
+
+def test_the_bundled_calibration_is_named(tmp_path: Path) -> None:
+    (found,) = [finding.found for finding in doctor.examine(tmp_path) if finding.name == "calibration"]
+    assert "H200" in found
+    assert "llama-1b" in found
+
+
+def test_a_full_disk_and_a_closed_folder_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "FREE_BYTES_WANTED", 1 << 62)
+    assert doctor.examine(tmp_path / "new" / "deeper")[-1].verdict == "limited"
+    monkeypatch.setattr(doctor.os, "access", lambda path, mode: False)
+    assert doctor.examine(tmp_path)[-1].verdict == "no"
+
+
+def test_nsys_is_found_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nsys").write_text("#!/bin/sh\n")
+    (tmp_path / "nsys").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert [(f.verdict, f.found) for f in doctor.examine(tmp_path) if f.name == "Nsight Systems"] == [
+        ("ok", str(tmp_path / "nsys"))
+    ]
+
+
+def test_the_command_prints_findings(perf: Callable[..., object], tmp_path: Path) -> None:
+    assert "calibration" in perf("doctor", "--out", tmp_path).out
+    ended = perf("doctor", "--json", "--out", tmp_path)
+    assert {"name", "verdict", "found", "mend"} == set(json.loads(ended.out)[0])
