@@ -1,10 +1,11 @@
-"""Ordering of host-to-device copies against the forward that reads their targets."""
+"""Ordering of host-to-device copies against what reads their targets, and the one event that guards their sources."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from ...errors import UsageError
+from ..buffers.guards import StepGuard
 from ..config import CopyStream, DeviceBuffers
 from ..devices.base import Device, Event, StreamName
 
@@ -12,21 +13,23 @@ from ..devices.base import Device, Event, StreamName
 class CopyOrdering(Protocol):
     """Which stream carries the copies of a step and what waits for what.
 
-    `stream` is the stream of the copies; buffers are made for it.
+    stream  of the copies; buffers are made for it
+    guard   shared by all staged buffers: their slots are free again when the step's last copy has ended
     """
 
     stream: StreamName
+    guard: StepGuard
 
     def before_copies(self) -> None:
         """Before the first copy of a step: the device buffers must not be overwritten while they are read."""
         ...
 
     def before_readers(self) -> None:
-        """Before the first device operation that reads a copied buffer."""
+        """Behind the last copy and before the first device operation that reads a copied buffer."""
         ...
 
     def after_readers(self) -> None:
-        """Behind the last device operation of the step that reads a copied buffer."""
+        """Behind the step's forward, the last reader of the block table and of the flat inputs."""
         ...
 
 
@@ -35,11 +38,15 @@ class ComputeStreamOrdering:
 
     stream: StreamName = "compute"
 
+    def __init__(self, device: Device) -> None:
+        self.guard = StepGuard(device, self.stream)
+
     def before_copies(self) -> None:
         """In order already."""
 
     def before_readers(self) -> None:
-        """In order already."""
+        """In order already; only the host memory needs its guard."""
+        self.guard.seal()
 
     def after_readers(self) -> None:
         """In order already."""
@@ -54,17 +61,19 @@ class DedicatedStreamOrdering:
     stream: StreamName = "copy"
 
     def __init__(self, device: Device, *, guarded: bool) -> None:
+        self.guard = StepGuard(device, self.stream)
         self._device = device
         self._guarded = guarded
         self._last_reader: Event | None = None
 
     def before_copies(self) -> None:
         """Let the copy stream wait for the forward that still reads the buffers."""
-        if self._guarded and self._last_reader is not None:
+        if self._last_reader is not None:
             self._device.stream_wait("copy", self._last_reader)
 
     def before_readers(self) -> None:
         """Let the compute stream wait for the copies."""
+        self.guard.seal()
         self._device.stream_wait("compute", self._device.record("copy"))
 
     def after_readers(self) -> None:
@@ -76,7 +85,7 @@ class DedicatedStreamOrdering:
 def make_copy_ordering(device: Device, stream: CopyStream, buffers: DeviceBuffers) -> CopyOrdering:
     """The ordering for the switches `copy_stream` and `device_buffers`."""
     if stream == "compute":
-        return ComputeStreamOrdering()
+        return ComputeStreamOrdering(device)
     if stream == "dedicated":
         return DedicatedStreamOrdering(device, guarded=buffers != "single_unguarded")
     raise UsageError(f"copy_stream: unknown value {stream!r}; known are compute, dedicated")

@@ -76,6 +76,10 @@ class InputPreparation:
         self._use = strategies
         self.token_capacity = int(buffers.input_ids.gpu.numel())
 
+    def readers_done(self) -> None:
+        """The forward was enqueued: behind it the device buffers may be overwritten."""
+        self._use.ordering.after_readers()
+
     @property
     def skipped_commits(self) -> int:
         """Steps in which the block table was not copied because it had not changed."""
@@ -93,7 +97,6 @@ class InputPreparation:
         last_copy = use.commit.after(batch.block_table, num_reqs)
         table_copy = first_copy if last_copy is None else last_copy
         with probe.range("slot_mapping"):
-            use.ordering.before_readers()
             use.slots.map(batch, host.flat, copies if table_copy is None else (table_copy, *copies))
         inputs = self._wrap(batch, delta, host, table_copy)
         if self._points.active:

@@ -6,7 +6,7 @@ without tokens gets index 0, never -1; its result is discarded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,8 +34,12 @@ class SlotTensors:
     logits_indices: torch.Tensor
 
 
+Fence = Callable[[], None]
+"""Called behind the last copy of the step and before the first operation that reads one."""
+
+
 class SlotMapper(Protocol):
-    """One way to compute the slots of a step."""
+    """One way to compute the slots of a step. The mapper calls its fence, because a mapper may copy as well."""
 
     def map(self, batch: InputBatch, flat: FlatIndices, consumes: Sequence[int]) -> None:
         """Fill slots (-1 behind Q) and logits_indices; `consumes` are the copies that this reads first."""
@@ -45,8 +49,9 @@ class SlotMapper(Protocol):
 class TorchSlotMapper:
     """Tensor operations on the device. Also stands in for the Triton kernel where there is no GPU."""
 
-    def __init__(self, device: Device, tensors: SlotTensors, block_size: int) -> None:
+    def __init__(self, device: Device, tensors: SlotTensors, block_size: int, fence: Fence) -> None:
         self._device = device
+        self._fence = fence
         self._tensors = tensors
         self._block_size = block_size
         self._width = tensors.block_table.shape[1]
@@ -59,6 +64,7 @@ class TorchSlotMapper:
     def map(self, batch: InputBatch, flat: FlatIndices, consumes: Sequence[int]) -> None:
         """One launch."""
         num_reqs, num_tokens = batch.num_reqs, flat.num_tokens
+        self._fence()
         self._device.launch(
             "slot_mapping",
             lambda: self._compute(num_reqs, num_tokens),
@@ -85,17 +91,19 @@ class TorchSlotMapper:
 class TritonSlotMapper:
     """One Triton kernel; needs a GPU, or Triton's interpreter on host tensors."""
 
-    def __init__(self, device: Device, tensors: SlotTensors, block_size: int) -> None:
+    def __init__(self, device: Device, tensors: SlotTensors, block_size: int, fence: Fence) -> None:
         from .slot_kernel import launch_slot_kernel
 
         self._kernel = launch_slot_kernel
         self._device = device
+        self._fence = fence
         self._tensors = tensors
         self._block_size = block_size
 
     def map(self, batch: InputBatch, flat: FlatIndices, consumes: Sequence[int]) -> None:
         """One launch of num_reqs + 1 programs."""
         tensors, num_reqs = self._tensors, batch.num_reqs
+        self._fence()
         self._device.launch(
             "slot_mapping",
             lambda: self._kernel(
@@ -110,7 +118,8 @@ class TritonSlotMapper:
 class HostSlotMapper:
     """NumPy on the host mirror of the block table, then two copies: the road that the kernel saves."""
 
-    def __init__(self, slots: InputBuffer, logits_indices: InputBuffer, block_size: int) -> None:
+    def __init__(self, slots: InputBuffer, logits_indices: InputBuffer, block_size: int, fence: Fence) -> None:
+        self._fence = fence
         self._slots = slots
         self._logits_indices = logits_indices
         self._block_size = block_size
@@ -128,14 +137,17 @@ class HostSlotMapper:
         counts = np.bincount(flat.req_indices, minlength=num_reqs)
         np.maximum(np.cumsum(counts) - 1, 0, out=last[:num_reqs])
         self._logits_indices.publish(num_reqs)
+        self._fence()
 
 
-def make_device_mapper(kind: SlotMappingBackend, device: Device, tensors: SlotTensors, block_size: int) -> SlotMapper:
+def make_device_mapper(
+    kind: SlotMappingBackend, device: Device, tensors: SlotTensors, block_size: int, fence: Fence
+) -> SlotMapper:
     """The mapper for `triton` or `torch`. Without a GPU the Triton kernel's result is computed by tensor operations,
     and a modelled device charges it as the kernel: a launch is a launch.
     """
     if kind == "triton" and device.tensor_device.type == "cuda":
-        return TritonSlotMapper(device, tensors, block_size)
+        return TritonSlotMapper(device, tensors, block_size, fence)
     if kind in ("triton", "torch"):
-        return TorchSlotMapper(device, tensors, block_size)
+        return TorchSlotMapper(device, tensors, block_size, fence)
     raise UsageError(f"slot_mapping: unknown value {kind!r}; known are triton, torch, host")

@@ -49,6 +49,8 @@ class BlockTable:
         self.num_blocks: npt.NDArray[np.int32] = np.zeros(self.values.shape[0], dtype=np.int32)
         self.width = int(self.values.shape[1])
         self.dirty = True
+        self.columns_used = 0
+        """No column from here on was ever written."""
         self._reach = self.num_blocks.copy()  # columns of a row that may be other than null; >= num_blocks
         self._rows_on_device = 0
 
@@ -102,6 +104,7 @@ class BlockTable:
             )
         self.values[row, start:end] = block_ids
         self.num_blocks[row] = end
+        self.columns_used = max(end, self.columns_used)
         self._reach[row] = max(end, int(self._reach[row]))
         self._touch(row)
 

@@ -26,7 +26,7 @@ class InputBatch:
 
     token_ids     [rows, max_model_len] int32, pageable; lengths = num_tokens (prompt and outputs known so far)
     num_prompt, num_computed  [rows] int32;  temperature, top_p [rows] float32;  top_k [rows] int32
-    req_ids, generators       [rows] objects;  forbidden  lazily [rows, vocab] bool
+    id_column, generators     [rows] objects;  forbidden  lazily [rows, vocab] bool
     `moves` lists (from, to) of the rows moved by condense and swap since `begin_step`.
     """
 
@@ -35,29 +35,31 @@ class InputBatch:
         self.max_num_seqs = rows
         self.block_table = block_table
         self.token_ids = PrefixColumn(rows, config.max_model_len, torch.int32)
-        self._req_ids: ObjectColumn[str] = ObjectColumn(rows)
+        self.id_column: ObjectColumn[str] = ObjectColumn(rows)
         self._num_prompt = ScalarColumn(rows, np.int32)
         self._num_computed = ScalarColumn(rows, np.int32)
         self._temperature = ScalarColumn(rows, np.float32)
         self._top_k = ScalarColumn(rows, np.int32)
         self._top_p = ScalarColumn(rows, np.float32, empty=1.0)
-        self._generators: ObjectColumn[torch.Generator] = ObjectColumn(rows)
+        self.generators: ObjectColumn[torch.Generator] = ObjectColumn(rows)
         self.forbidden = MaskColumn(rows)
         self.columns: tuple[RowColumn, ...] = (
             self.token_ids,
-            self._req_ids,
+            self.id_column,
             self._num_prompt,
             self._num_computed,
             self._temperature,
             self._top_k,
             self._top_p,
-            self._generators,
+            self.generators,
             self.forbidden,
             block_table,
         )
         self.num_prompt: npt.NDArray[Any] = self._num_prompt.values
         self.num_computed: npt.NDArray[Any] = self._num_computed.values
         self.temperature: npt.NDArray[Any] = self._temperature.values
+        self.top_k: npt.NDArray[Any] = self._top_k.values
+        self.top_p: npt.NDArray[Any] = self._top_p.values
         self.num_tokens = self.token_ids.lengths
         self.row_of: dict[str, int] = {}
         self._holes: list[int] = []
@@ -81,14 +83,14 @@ class InputBatch:
         if row >= self.max_num_seqs:
             raise UsageError(f"request {state.req_id!r}: all {self.max_num_seqs} rows are taken; raise max_num_seqs")
         self.row_of[state.req_id] = row
-        self._req_ids.values[row] = state.req_id
+        self.id_column.values[row] = state.req_id
         self.token_ids.write(row, state.prompt_token_ids, state.output_token_ids)
         self.num_prompt[row] = state.num_prompt_tokens
         self.num_computed[row] = state.num_computed_tokens
         self.temperature[row] = state.sampling.temperature
-        self._top_k.values[row] = state.sampling.top_k
-        self._top_p.values[row] = state.sampling.top_p
-        self._generators.values[row] = state.generator
+        self.top_k[row] = state.sampling.top_k
+        self.top_p[row] = state.sampling.top_p
+        self.generators.values[row] = state.generator
         self.block_table.add_row(row, state.block_ids)
         self._changed = True
         return row
@@ -112,7 +114,7 @@ class InputBatch:
         end = self.num_reqs + len(self._holes)
         while self._holes:
             last = end - 1
-            if self._req_ids.values[last] is None:
+            if self.id_column.values[last] is None:
                 self._holes.remove(last)
                 heapq.heapify(self._holes)
             else:
@@ -152,13 +154,13 @@ class InputBatch:
         rows = self.num_reqs
         self.req_ids = tuple(self._id_at(row) for row in range(rows))
         greedy = int(np.count_nonzero(self.temperature[:rows] == 0.0))
-        generators = enumerate(self._generators.values[:rows])
+        generators = enumerate(self.generators.values[:rows])
         masks = self.forbidden.values
         self.sampling = SamplingMetadata(
             num_reqs=rows,
             temperature=self.temperature[:rows].copy(),
-            top_k=self._top_k.values[:rows].copy(),
-            top_p=self._top_p.values[:rows].copy(),
+            top_k=self.top_k[:rows].copy(),
+            top_p=self.top_p[:rows].copy(),
             generators={row: generator for row, generator in generators if generator is not None},
             forbidden=masks[:rows].copy() if masks is not None and self.forbidden.in_use else None,
             all_greedy=greedy == rows,
@@ -167,7 +169,7 @@ class InputBatch:
         return self.sampling
 
     def _id_at(self, row: int) -> str:
-        req_id = self._req_ids.values[row]
+        req_id = self.id_column.values[row]
         assert req_id is not None, f"row {row} inside the batch is empty"
         return req_id
 

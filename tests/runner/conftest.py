@@ -112,16 +112,18 @@ class InputBench(StateBench):
 
     def _preparation(self, rows, max_tokens, gather, slots, order):
         block_size, table = self.config.block_size, self.table.staging.gpu
+        ordering = make_copy_ordering(self.device, "compute", "single_guarded")
+        fence = ordering.before_readers
         if slots == "host":
             staged = MemoryBuffer(max_tokens, np.int64), MemoryBuffer(rows, np.int64)
-            mapper, outputs = HostSlotMapper(*staged, block_size), [buffer.gpu for buffer in staged]
+            mapper, outputs = HostSlotMapper(*staged, block_size, fence), [buffer.gpu for buffer in staged]
         else:
             outputs = [torch.zeros(max_tokens, dtype=torch.int64), torch.zeros(rows, dtype=torch.int64)]
             tensors = SlotTensors(self.buffers.query_start_loc.gpu, self.buffers.positions.gpu, table, *outputs)
-            mapper = TorchSlotMapper(self.device, tensors, block_size)
+            mapper = TorchSlotMapper(self.device, tensors, block_size, fence)
         strategies = Strategies(
             make_commit(order, NullProbe()),
-            make_copy_ordering(self.device, "compute", "single_guarded"),
+            ordering,
             FlatIndexBuilder(rows, max_tokens),
             make_gather(gather, rows, max_tokens, self.config.max_model_len),
             mapper,

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -66,13 +67,16 @@ def by_mapper(kind, step):
     flat = builder.build(scheduled, computed, boundaries, positions)
     table = np.asarray(step["table"], dtype=np.int32)
     batch = SimpleNamespace(num_reqs=rows, block_table=SimpleNamespace(values=table))
+    fenced = []
+    fence = partial(fenced.append, True)
     slots, logits = (torch.full((size,), 12345, dtype=torch.int64) for size in (tokens, rows))
     if kind == "torch":
         tensors = SlotTensors(*map(torch.from_numpy, (boundaries, positions, table)), slots, logits)
-        mapper = TorchSlotMapper(CpuDevice(Ledger()), tensors, step["block_size"])
+        mapper = TorchSlotMapper(CpuDevice(Ledger()), tensors, step["block_size"], fence)
     else:
-        mapper = HostSlotMapper(Shared(slots), Shared(logits), step["block_size"])
+        mapper = HostSlotMapper(Shared(slots), Shared(logits), step["block_size"], fence)
     mapper.map(batch, flat, ())
+    assert fenced == [True]
     return {"slots": slots.tolist(), "logits": logits.tolist()}
 
 

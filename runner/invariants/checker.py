@@ -1,0 +1,164 @@
+"""Runs the named checks on a step and stops at the first that is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ...errors import BrokenInvariant, UsageError
+from ...workloads.step import StepDelta, StepResult
+from ..attention.metadata import CommonAttentionMetadata
+from ..config import CheckMode
+from ..inputs.step_inputs import StepInputs
+from ..state.update import WorkerState
+from .discard_checks import discard, discarded_result
+from .flat_checks import positions, query_boundaries, seq_lens_capacity, token_total
+from .row_checks import row_bijection, row_ownership
+from .slot_checks import slot_ownership
+from .truth import Truth
+from .view import StepView
+
+Check = Callable[[StepView], str | None]
+
+CHECKS: dict[str, Check] = {
+    "row_bijection": row_bijection,
+    "row_ownership": row_ownership,
+    "token_total": token_total,
+    "query_boundaries": query_boundaries,
+    "positions": positions,
+    "seq_lens_capacity": seq_lens_capacity,
+    "slot_ownership": slot_ownership,
+    "discard": discard,
+}
+"""The article's eight invariants in its order; each may rely on those before it."""
+
+SAMPLE_EVERY = 16
+"""`sample` checks one step in this many, the first included."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """How often each invariant was checked and held. A broken one ends the run, so it is not counted here."""
+
+    steps_seen: int
+    steps_checked: int
+    held: Mapping[str, int]
+
+
+class InvariantChecks(Protocol):
+    """What a runner calls; both calls belong outside its phases."""
+
+    def after_preprocess(
+        self, delta: StepDelta, state: WorkerState, inputs: StepInputs | None, common: CommonAttentionMetadata | None
+    ) -> None:
+        """Check a prepared step; `inputs` is None for a step without tokens. Raises BrokenInvariant."""
+        ...
+
+    def after_sample(self, result: StepResult) -> None:
+        """Check what became visible. Raises BrokenInvariant."""
+        ...
+
+    def report(self) -> CheckReport:
+        """The counts so far."""
+        ...
+
+
+class NoChecks:
+    """`--check off`."""
+
+    def after_preprocess(
+        self, delta: StepDelta, state: WorkerState, inputs: StepInputs | None, common: CommonAttentionMetadata | None
+    ) -> None:
+        """Nothing."""
+
+    def after_sample(self, result: StepResult) -> None:
+        """Nothing."""
+
+    def report(self) -> CheckReport:
+        """Nothing was checked."""
+        return CheckReport(0, 0, {})
+
+
+class Checker:
+    """`--check sample` and `--check every`. `paused` is the device's: checking is not the engine's work."""
+
+    def __init__(self, every: int, block_size: int, paused: Callable[[], AbstractContextManager[None]]) -> None:
+        self._every = every
+        self._block_size = block_size
+        self._paused = paused
+        self._truth = Truth()
+        self._view: StepView | None = None
+        self._steps_seen = 0
+        self._steps_checked = 0
+        self._held = dict.fromkeys(CHECKS, 0)
+
+    def after_preprocess(
+        self, delta: StepDelta, state: WorkerState, inputs: StepInputs | None, common: CommonAttentionMetadata | None
+    ) -> None:
+        """Take the delta in; on a step that is due, run all checks in order."""
+        with self._paused():
+            self._truth.follow(delta)
+            due = self._steps_seen % self._every == 0
+            self._steps_seen += 1
+            self._view = self._look(delta, state, inputs, common) if due and inputs is not None else None
+            if self._view is not None:
+                self._steps_checked += 1
+                for name, check in CHECKS.items():
+                    self._demand(name, check(self._view), delta.step)
+                    self._held[name] += 1
+
+    def after_sample(self, result: StepResult) -> None:
+        """Check the result of a due step, then take it in."""
+        with self._paused():
+            if self._view is not None:
+                self._demand("discard", discarded_result(self._view, result), result.step)
+            self._truth.saw(result)
+
+    def report(self) -> CheckReport:
+        """The counts so far."""
+        return CheckReport(self._steps_seen, self._steps_checked, dict(self._held))
+
+    def _look(
+        self, delta: StepDelta, state: WorkerState, inputs: StepInputs, common: CommonAttentionMetadata | None
+    ) -> StepView:
+        known, scheduled = self._truth.requests, delta.num_scheduled_tokens
+        for req_id in inputs.req_ids:
+            if req_id not in known or req_id not in scheduled:
+                self._demand("row_bijection", f"{req_id!r} has a row, but is not scheduled", delta.step)
+        truths = tuple(known[req_id] for req_id in inputs.req_ids)
+        counts = np.asarray([scheduled[req_id] for req_id in inputs.req_ids], dtype=np.int32)
+        computed = np.asarray([truth.num_computed for truth in truths], dtype=np.int32)
+        rows = np.repeat(np.arange(counts.size), counts)
+        offsets = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        return StepView(
+            delta=delta,
+            requests=state.requests,
+            batch=state.batch,
+            inputs=inputs,
+            common=common,
+            truths=truths,
+            expected_scheduled=counts,
+            expected_computed=computed,
+            expected_rows=rows,
+            expected_positions=computed[rows].astype(np.int64) + offsets,
+            block_size=self._block_size,
+        )
+
+    def _demand(self, name: str, detail: str | None, step: int) -> None:
+        if detail is not None:
+            raise BrokenInvariant(name, step, detail)
+
+
+def make_checker(
+    mode: CheckMode, block_size: int, paused: Callable[[], AbstractContextManager[None]]
+) -> InvariantChecks:
+    """The checks for the switch `check`."""
+    if mode == "off":
+        return NoChecks()
+    if mode not in ("sample", "every"):
+        raise UsageError(f"check: unknown value {mode!r}; known are off, sample, every")
+    return Checker(1 if mode == "every" else SAMPLE_EVERY, block_size, paused)

@@ -1,0 +1,98 @@
+"""Invariants 1 and 2 of the article: rows and requests name each other, and a row's columns belong to its request.
+
+A check returns None when it holds, else one line that says where it broke.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ..state.input_batch import InputBatch
+from ..state.request_state import CachedRequestState
+from .truth import RequestTruth
+from .view import StepView, first_difference
+
+
+def row_bijection(view: StepView) -> str | None:
+    """Row -> id and id -> row are inverse to each other, and the scheduled requests are exactly those with a row."""
+    batch = view.batch
+    column = batch.id_column.values[: batch.num_reqs]
+    for row, req_id in enumerate(column):
+        if req_id is None or batch.row_of.get(req_id) != row:
+            return f"row {row} holds {req_id!r}, whose row is {batch.row_of.get(req_id or '')}"
+    if any(req_id is not None for req_id in batch.id_column.values[batch.num_reqs :]):
+        return f"a row behind the {batch.num_reqs} live ones still holds a request"
+    if tuple(column) != view.inputs.req_ids:
+        return f"inputs were built for the rows {view.inputs.req_ids}, but the batch holds {tuple(column)}"
+    if batch.row_of.keys() != view.delta.num_scheduled_tokens.keys():
+        odd = min(batch.row_of.keys() ^ view.delta.num_scheduled_tokens.keys())
+        return f"{odd!r} has a row or is scheduled, but not both"
+    return None
+
+
+def row_ownership(view: StepView) -> str | None:
+    """History, counts, sampling options and blocks of a row are its request's, in both views of the request."""
+    return _first(_count_differences(view)) or _first(_row_differences(view)) or _stale_tail(view.batch)
+
+
+def _count_differences(view: StepView) -> Iterable[str | None]:
+    batch, truths, rows = view.batch, view.truths, slice(len(view.truths))
+    yield first_difference(batch.num_tokens[rows], _ints(t.num_tokens for t in truths), "num_tokens")
+    yield first_difference(batch.num_prompt[rows], _ints(t.prompt.size for t in truths), "num_prompt")
+    yield first_difference(batch.num_computed[rows], view.expected_computed, "num_computed")
+    yield first_difference(batch.block_table.num_blocks[rows], _ints(len(t.blocks) for t in truths), "num_blocks")
+    for name in ("temperature", "top_k", "top_p"):
+        column = getattr(batch, name)[rows]
+        wanted = np.asarray([getattr(t.sampling, name) for t in truths], dtype=column.dtype)
+        yield first_difference(column, wanted, name)
+        yield first_difference(getattr(batch.sampling, name), wanted, f"sampling metadata's {name}")
+
+
+def _row_differences(view: StepView) -> Iterable[str | None]:
+    batch, tokens, table = view.batch, view.batch.token_ids.values, view.batch.block_table
+    generators = batch.sampling.generators
+    for row, (req_id, truth) in enumerate(zip(view.inputs.req_ids, view.truths, strict=True)):
+        if tokens[row, : truth.num_tokens].tobytes() != truth.history():
+            yield f"row {row} does not hold the token history of {req_id!r}"
+        if table.values[row, : len(truth.blocks)].tobytes() != truth.blocks.tobytes():
+            found = table.values[row, : table.num_blocks[row]].tolist()
+            yield f"row {row} has blocks {found}, but {req_id!r} owns {truth.blocks.tolist()}"
+        state = view.requests.get(req_id)
+        if state is None:
+            yield f"{req_id!r} has row {row}, but no request state"
+            continue
+        yield _state_difference(state, truth)
+        if batch.generators.values[row] is not state.generator or generators.get(row) is not state.generator:
+            yield f"row {row} draws from another request's generator than {req_id!r}"
+
+
+def _state_difference(state: CachedRequestState, truth: RequestTruth) -> str | None:
+    if state.block_ids != truth.blocks:
+        return f"the state of {state.req_id!r} has blocks {state.block_ids.tolist()}, not {truth.blocks.tolist()}"
+    if state.output_token_ids != truth.outputs:
+        return f"the state of {state.req_id!r} has other output tokens than were sampled"
+    if state.num_computed_tokens != truth.num_computed:
+        return f"the state of {state.req_id!r} counts {state.num_computed_tokens} computed, not {truth.num_computed}"
+    return None
+
+
+def _stale_tail(batch: InputBatch) -> str | None:
+    table = batch.block_table
+    columns = np.arange(table.columns_used)
+    live = table.values[: batch.num_reqs, : table.columns_used]
+    stale = np.argwhere((columns >= table.num_blocks[: batch.num_reqs, None]) & (live != 0))
+    if not stale.size:
+        return None
+    row, column = stale[0].tolist()
+    return f"row {row} shows block {live[row, column]} in column {column}, behind its {table.num_blocks[row]} blocks"
+
+
+def _first(differences: Iterable[str | None]) -> str | None:
+    return next((difference for difference in differences if difference is not None), None)
+
+
+def _ints(values: Iterable[int] | Sequence[int]) -> npt.NDArray[np.int32]:
+    return np.fromiter(values, dtype=np.int32)

@@ -1,0 +1,58 @@
+"""One step, laid open for the checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ...workloads.step import StepDelta
+from ..attention.metadata import CommonAttentionMetadata
+from ..inputs.step_inputs import IntArray, LongArray, StepInputs
+from ..state.input_batch import InputBatch
+from ..state.request_state import CachedRequestState
+from .truth import RequestTruth
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """What a check may look at. What is expected comes from the scheduler's own words, in the batch's row order.
+
+    truths              R requests
+    expected_scheduled, expected_computed  [R] int32
+    expected_rows       [Q] int64, owner of each flat token
+    expected_positions  [Q] int64, computed + offset in the chunk
+    """
+
+    delta: StepDelta
+    requests: Mapping[str, CachedRequestState]
+    batch: InputBatch
+    inputs: StepInputs
+    common: CommonAttentionMetadata | None
+    truths: tuple[RequestTruth, ...]
+    expected_scheduled: IntArray
+    expected_computed: IntArray
+    expected_rows: LongArray
+    expected_positions: LongArray
+    block_size: int
+
+
+def host(tensor: torch.Tensor) -> npt.NDArray[Any]:
+    """A device tensor's contents. Synchronises on a real device; checks are not part of what is measured."""
+    array: npt.NDArray[Any] = tensor.cpu().numpy()
+    return array
+
+
+def first_difference(got: npt.NDArray[Any], wanted: npt.NDArray[Any], what: str) -> str | None:
+    """None when equal, else one line with the first index that differs."""
+    if got.shape != wanted.shape:
+        return f"{what} has shape {got.shape}, not {wanted.shape}"
+    wrong = np.flatnonzero(got != wanted)
+    if not wrong.size:
+        return None
+    index = int(wrong[0])
+    return f"{what}[{index}] is {got[index]}, not {wanted[index]}"

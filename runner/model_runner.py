@@ -1,0 +1,130 @@
+"""The model runner: the transaction that turns one scheduler's delta into one forward and the tokens that it shows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..instrumentation.probe.api import ProbeLike, StepScope
+from ..instrumentation.probe.ledger import Ledger
+from ..workloads.step import StepDelta, StepResult
+from .config import RunnerConfig
+from .devices.base import Device
+from .inputs.step_inputs import StepInputs
+from .invariants.checker import InvariantChecks, make_checker
+from .plan import ExecutionPlan
+from .probe_points import Observer, ProbePoints
+from .state.update import UpdateFigures
+from .validity import validate
+from .wiring import Site, Stages, build_stages
+
+
+class ModelRunner:
+    """One runner on one device. `execute` is called once a step, in the order of the deltas.
+
+    After an exception the runner's state is that of a step cut short; it must not be used again.
+    """
+
+    def __init__(
+        self, stages: Stages, device: Device, probe: ProbeLike, checks: InvariantChecks, points: ProbePoints
+    ) -> None:
+        self.device = device
+        self.probe = probe
+        self.checks = checks
+        self.points = points
+        self.state = stages.state
+        self.inputs = stages.inputs
+        self.dispatcher = stages.dispatcher
+        self.metadata = stages.metadata
+        self.executor = stages.executor
+        self.sampler = stages.sampler
+
+    def execute(self, delta: StepDelta) -> StepResult:
+        """Run one step and return the tokens that became visible.
+
+        Raises UsageError for a delta that makes no sense and BrokenInvariant when a check fails.
+        """
+        batch, ranged = self.state.batch, self.probe.range
+        with self.probe.step(delta.step) as step:
+            with step.phase("preprocess"):
+                with ranged("update_states"):
+                    update = self.state.update(delta)
+                if not delta.total_num_scheduled_tokens:
+                    return self._idle_step(step, delta, update)
+                inputs = self.inputs.prepare(batch, delta)
+                with ranged("dispatch"):
+                    plan = self.dispatcher.choose(inputs)
+                with ranged("attention_metadata"):
+                    metadata = self.metadata.build(inputs, plan)
+            self.checks.after_preprocess(delta, self.state, inputs, self.metadata.common)
+            with step.phase("forward"):
+                hidden = self.executor.run(plan, inputs, metadata)
+                self.inputs.readers_done()
+            with step.phase("sample"):
+                self._report_logits(inputs)
+                result = self.sampler.sample(hidden, inputs, batch.sampling)
+                self.state.commit_tokens(result)
+            self.checks.after_sample(result)
+            _note_update(step, update)
+            _note_batch(step, inputs, plan)
+            return result
+
+    def observe(self, observer: Observer | None) -> None:
+        """Have `observer` called at the eight points of every later step; None takes it away."""
+        self.points.observe(observer)
+
+    def _idle_step(self, step: StepScope, delta: StepDelta, update: UpdateFigures) -> StepResult:
+        """A delta without tokens only changes membership: finished and preempted requests leave."""
+        self.checks.after_preprocess(delta, self.state, None, None)
+        _note_update(step, update)
+        step.note(num_reqs=0, num_tokens=0, padded_tokens=0, padded_reqs=0, kv_tokens_sum=0, kv_tokens_max=0)
+        step.note(num_prefill=0, num_decode=0)
+        return StepResult(delta.step, {})
+
+    def _report_logits(self, inputs: StepInputs) -> None:
+        if self.points.active:
+            self.points.reach(
+                "logits",
+                req_ids=inputs.req_ids,
+                logits_indices=inputs.logits_indices,
+                query_start_loc=inputs.query_start_loc,
+                discard=inputs.discard,
+            )
+
+
+def build_runner(
+    config: RunnerConfig, device: Device, probe: ProbeLike, ledger: Ledger, *, allow_hazards: bool = False
+) -> ModelRunner:
+    """A runner for `config` on `device`, writing into `ledger`, with its graphs captured.
+
+    `allow_hazards` is for tests that build a racing runner on purpose. Raises UsageError for an impossible
+    configuration, an unknown model or a shape that a modelled device was not calibrated for.
+    """
+    sizes = validate(config, allow_hazards=allow_hazards)
+    points = ProbePoints(device.paused)
+    stages = build_stages(Site(config, device, probe, ledger, points, sizes))
+    return ModelRunner(stages, device, probe, make_checker(config.check, config.block_size, device.paused), points)
+
+
+def _note_update(step: StepScope, update: UpdateFigures) -> None:
+    step.note(
+        num_new=update.num_new,
+        num_finished=update.num_finished,
+        num_resumed=update.num_resumed,
+        num_preempted=update.num_preempted,
+        num_moved_rows=update.num_moved_rows,
+        batch_overlap=update.batch_overlap,
+    )
+
+
+def _note_batch(step: StepScope, inputs: StepInputs, plan: ExecutionPlan) -> None:
+    num_prefill = int(np.count_nonzero(inputs.is_prefilling))
+    step.note(
+        num_reqs=plan.num_reqs,
+        num_tokens=plan.num_tokens,
+        padded_tokens=plan.padded_tokens,
+        padded_reqs=plan.padded_reqs,
+        kv_tokens_sum=int(inputs.seq_lens.sum(dtype=np.int64)),
+        kv_tokens_max=int(inputs.seq_lens.max()),
+        num_prefill=num_prefill,
+        num_decode=plan.num_reqs - num_prefill,
+    )

@@ -1,0 +1,87 @@
+"""What a runner's configuration must satisfy, as a table: each impossible combination with its reason and its mend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args, get_origin, get_type_hints
+
+from ..errors import UsageError
+from ..instrumentation.capture_sizes import Sizes, resolve_sizes
+from .config import RunnerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`broken` says whether a configuration breaks the rule; `message` is formatted with the configuration as `c`."""
+
+    broken: Callable[[RunnerConfig], bool]
+    message: str
+
+
+def blocks_per_sequence(config: RunnerConfig) -> int:
+    """Blocks that a sequence of max_model_len tokens takes."""
+    return -(-config.max_model_len // config.block_size)
+
+
+RULES = (
+    Rule(lambda c: c.max_num_seqs < 1, "max_num_seqs: {c.max_num_seqs} is below 1; a batch needs a row"),
+    Rule(lambda c: c.max_model_len < 1, "max_model_len: {c.max_model_len} is below 1; a sequence needs a token"),
+    Rule(lambda c: c.block_size < 1, "block_size: {c.block_size} is below 1; a KV block holds at least one token"),
+    Rule(lambda c: c.num_blocks < 2, "num_blocks: {c.num_blocks} is below 2; block 0 is the null block"),
+    Rule(
+        lambda c: c.max_num_batched_tokens < 1,
+        "max_num_batched_tokens: {c.max_num_batched_tokens} is below 1; a step needs a token",
+    ),
+    Rule(
+        lambda c: c.table_width is not None and c.table_width < blocks_per_sequence(c),
+        "table_width: {c.table_width} blocks of {c.block_size} tokens do not reach max_model_len = {c.max_model_len};"
+        " widen the table or shorten max_model_len",
+    ),
+    Rule(
+        lambda c: c.staging == "pinned_ring" and c.ring_slots < 1,
+        "ring_slots: {c.ring_slots} is below 1; a ring needs at least one slot",
+    ),
+    Rule(
+        lambda c: c.copy_stream == "compute" and c.device_buffers == "single_unguarded",
+        "device_buffers: single_unguarded means nothing on copy_stream compute, where the stream orders copies and"
+        " readers; use single_guarded",
+    ),
+    Rule(
+        lambda c: c.max_capture_size is not None and not isinstance(c.capture_sizes, str)
+        and max(c.capture_sizes, default=0) > c.max_capture_size,
+        "capture_sizes: {c.capture_sizes} passes max_capture_size = {c.max_capture_size}; drop one of the two",
+    ),
+)  # fmt: skip
+
+HAZARD = Rule(
+    lambda c: c.copy_stream == "dedicated" and c.device_buffers == "single_unguarded",
+    "device_buffers: single_unguarded on copy_stream dedicated overwrites tables that a forward still reads; it exists"
+    " for hazard tests only, use single_guarded",
+)
+
+
+def validate(config: RunnerConfig, *, allow_hazards: bool = False) -> Sizes:
+    """Refuse what cannot run, in one line that names the field; returns the capture sizes, empty without graphs.
+
+    `allow_hazards` lets a test build a runner whose buffers race. Raises UsageError.
+    """
+    _check_known_values(config)
+    for rule in RULES if allow_hazards else (*RULES, HAZARD):
+        if rule.broken(config):
+            raise UsageError(rule.message.format(c=config))
+    if config.graph_mode == "none":
+        return ()
+    return resolve_sizes(
+        config.capture_sizes,
+        max_num_seqs=config.max_num_seqs,
+        max_num_batched_tokens=config.max_num_batched_tokens,
+        max_capture_size=config.max_capture_size,
+    )
+
+
+def _check_known_values(config: RunnerConfig) -> None:
+    for field, kind in get_type_hints(RunnerConfig).items():
+        if get_origin(kind) is Literal and getattr(config, field) not in get_args(kind):
+            known = ", ".join(map(str, get_args(kind)))
+            raise UsageError(f"{field}: unknown value {getattr(config, field)!r}; known are {known}")
