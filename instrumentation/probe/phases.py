@@ -112,7 +112,9 @@ class TimedPhase:
             end_mark = self._marks.mark()
             end_ns = stack.now()
         host_ns = self._range.close_at(end_ns)
-        if stack.nvtx is not None and host_ns is not None:
+        if host_ns is None:
+            return  # its step ended first and closed it
+        if stack.nvtx is not None:
             stack.nvtx.pop()
         if kind is not None:
             host_ns = None

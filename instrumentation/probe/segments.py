@@ -30,10 +30,15 @@ CAPACITY_BYTES = 64 * 1024 * 1024
 FLUSH_INTERVAL_NS = 1_000_000_000
 CHUNK_ROWS = 256
 """Rows in a record: small, so that encoding one holds the interpreter lock for well under a millisecond."""
+WRITE_BYTES = 256 * 1024
+"""Records are joined to writes of about this size."""
 
 _VERSION = struct.Struct("<H")
 _RECORD = struct.Struct("<II")
 _VALUE_BYTES = 40  # what a value of a row takes in memory, tuple slot included; an estimate for the bound only
+
+
+_Part = tuple[str, Sequence[Row], int]  # table, rows, the bytes that they are taken to hold
 
 
 class SegmentError(ValueError):
@@ -75,8 +80,8 @@ class SegmentWriter:
         self._capacity = capacity_bytes
         self._interval_ns = flush_interval_ns
         self._next_flush_ns: int | None = None
-        self._gathered: list[tuple[str, Sequence[Row], int]] = []
-        self._handed: deque[tuple[str, Sequence[Row], int]] = deque()
+        self._gathered: list[_Part] = []
+        self._handed: deque[list[_Part]] = deque()
         self._held_bytes = 0
         self._lock = threading.Lock()  # guards the byte and drop counts, which both threads change
         self._wake = threading.Event()
@@ -109,9 +114,10 @@ class SegmentWriter:
 
     def flush(self) -> None:
         """Hand what has gathered to the writing thread; returns at once."""
-        self._handed.extend(self._gathered)
-        self._gathered.clear()
-        self._wake.set()
+        if self._gathered:
+            self._handed.append(self._gathered)
+            self._gathered = []
+            self._wake.set()
 
     def close(self, timeout_s: float = 60.0) -> None:
         """Write what is left and end the thread. What a disk that hangs has not taken by then is lost."""
@@ -127,7 +133,7 @@ class SegmentWriter:
             self._wake.clear()
             closing = self._closing  # read before the queue is emptied: what came earlier is written
             while self._handed:
-                self._write_rows(*self._handed.popleft())
+                self._write_batch(self._handed.popleft())
             if self.dropped_rows != noted or closing:
                 noted = self.dropped_rows
                 self._put(_record({"dropped": noted, "closed": closing}))
@@ -135,14 +141,28 @@ class SegmentWriter:
                 os.close(self._fd)
                 return
 
-    def _write_rows(self, table: str, rows: Sequence[Row], size: int) -> None:
-        for first in range(0, len(rows), CHUNK_ROWS):
-            chunk = rows[first : first + CHUNK_ROWS]
-            if not self._put(_record({"t": table, "r": chunk})):
-                with self._lock:
-                    self.dropped_rows += len(chunk)
+    def _write_batch(self, batch: list[_Part]) -> None:
+        """Write the rows of one flush, gathered by table: few records and few calls, however small the parts were."""
+        tables: dict[str, list[Row]] = {}
+        for table, rows, _ in batch:
+            tables.setdefault(table, []).extend(rows)
+        buffer, rows_in_buffer = b"", 0
+        for table, gathered in tables.items():
+            for first in range(0, len(gathered), CHUNK_ROWS):
+                chunk = gathered[first : first + CHUNK_ROWS]
+                buffer += _record({"t": table, "r": chunk})
+                rows_in_buffer += len(chunk)
+                if len(buffer) >= WRITE_BYTES:
+                    self._put_rows(buffer, rows_in_buffer)
+                    buffer, rows_in_buffer = b"", 0
+        self._put_rows(buffer, rows_in_buffer)
         with self._lock:
-            self._held_bytes -= size
+            self._held_bytes -= sum(size for _, _, size in batch)
+
+    def _put_rows(self, data: bytes, num_rows: int) -> None:
+        if not self._put(data):
+            with self._lock:
+                self.dropped_rows += num_rows
 
     def _put(self, data: bytes) -> bool:
         """Write all of `data` behind the last whole record, or nothing: a torn one would hide all that follow it."""

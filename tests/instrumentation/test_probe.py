@@ -1,0 +1,325 @@
+"""The probe on a clock that the test moves: rows, depths, exceptions, marks that come late or never."""
+
+import pytest
+from stepscope.instrumentation.probe import Ledger, NullProbe, Probe
+from stepscope.instrumentation.probe import phases as phases_module
+from stepscope.instrumentation.probe.probe import STEP_FIGURES
+from stepscope.instrumentation.recording.schema import STEPS
+
+PHASES = ("preprocess", "forward", "sample")
+
+
+class TickingClock:
+    """Each reading is 10 ns later; leaving a range first costs what `costs` declares for it."""
+
+    clock_id = "test"
+
+    def __init__(self, **costs):
+        self.time = 0
+        self.costs = costs
+
+    def now_ns(self):
+        self.time += 10
+        return self.time
+
+    def leave(self, name):
+        self.time += self.costs.get(name, 0)
+        return self.now_ns()
+
+
+class FakeMarks:
+    """Mark k fires at 1000 * k; `known` is how many have been resolved by the device so far."""
+
+    def __init__(self, clock, known=10**9, mark_cost=0):
+        self.clock = clock
+        self.taken = []
+        self.known = known
+        self.mark_cost = mark_cost
+
+    def mark(self):
+        self.clock.time += self.mark_cost
+        self.taken.append(self.clock.time)
+        return len(self.taken) - 1
+
+    def resolve_mark(self, mark):
+        return (1000 * mark, 3) if mark < self.known else None
+
+
+def run_step(probe, number, fail_in=None):
+    with probe.step(number) as step:
+        for name in PHASES:
+            with step.phase(name), probe.range(f"{name}.inner"):
+                if name == fail_in:
+                    raise RuntimeError("planted")
+
+
+def spans(ledger):
+    return [row[:1] + row[2:7] for row in ledger.rows["spans"]]
+
+
+def test_rows_of_one_step():
+    # GIVEN a step with one phase that holds one range, on a clock that moves 10 ns a reading
+    ledger = Ledger()
+    probe = Probe(ledger, TickingClock(build=100), level="host")
+    # WHEN it runs
+    with probe.step(7) as step:
+        with step.phase("preprocess"), probe.range("build"):
+            assert ledger.step == 7
+        step.note(num_reqs=3, batch_overlap=0.5)
+    # THEN inner rows come first, depth counts what is open, and `leave` moved the clock by the range's cost
+    assert ledger.rows["spans"] == [
+        (7, "host:main", "build", "range", 1, 30, 140, 0, None),
+        (7, "host:main", "preprocess", "phase", 0, 20, 150, 0, None),
+    ]
+    assert ledger.rows["phases"] == [(7, "preprocess", 130, None, None, None, None, None)]
+    (row,) = ledger.rows["steps"]
+    figures = dict(zip(("step", "start_ns", "end_ns", *STEP_FIGURES, "warmup", "complete"), row, strict=True))
+    assert {name: value for name, value in figures.items() if value is not None} == {
+        "step": 7, "start_ns": 10, "end_ns": 160, "latency_ns": 150, "num_reqs": 3, "batch_overlap": 0.5,
+        "warmup": False, "complete": True,
+    }
+    assert ledger.step is None
+
+
+def test_noted_figures_are_the_columns_of_the_schema():
+    names = [column.name for column in STEPS]
+    assert names == ["start_ns", "end_ns", *STEP_FIGURES, "warmup", "complete"]
+
+
+def test_a_figure_without_a_column_is_our_own_mistake():
+    with Probe(Ledger(), TickingClock()).step(0) as step, pytest.raises(AssertionError, match="num_apples"):
+        step.note(num_apples=1)
+
+
+@pytest.mark.parametrize(("noted", "latency"), [({}, 10), ({"latency_ns": 99}, 99), ({"latency_ns": None}, None)])
+def test_latency_is_the_steps_duration_unless_noted(noted, latency):
+    ledger = Ledger()
+    with Probe(ledger, TickingClock()).step(0) as step:
+        step.note(**noted)
+    assert ledger.rows["steps"][0][1 + [c.name for c in STEPS].index("latency_ns")] == latency
+
+
+def test_warmup_is_read_at_the_start():
+    ledger = Ledger()
+    probe = Probe(ledger, TickingClock())
+    probe.warmup = True
+    with probe.step(0):
+        probe.warmup = False
+    with probe.step(1):
+        pass
+    assert [row[-2] for row in ledger.rows["steps"]] == [True, False]
+
+
+def test_ranges_between_steps_belong_to_the_step_that_ended():
+    ledger = Ledger()
+    probe = Probe(ledger, TickingClock())
+    with probe.range("schedule"):
+        pass
+    run_step(probe, 4)
+    with probe.range("schedule"):
+        ledger.add("waits", "host:main", "tokens", 1, 0, 5)
+    run_step(probe, 5)
+    assert [row[0] for row in ledger.rows["spans"] if row[2] == "schedule"] == [None, 4]
+    assert ledger.rows["waits"][0][0] is None  # rows of others between steps keep the ledger's own step
+
+
+def test_a_range_around_steps_keeps_its_depth():
+    ledger = Ledger()
+    probe = Probe(ledger, TickingClock())
+    with probe.range("loop"):
+        run_step(probe, 0)
+    depth = {row[2]: row[4] for row in ledger.rows["spans"]}
+    assert (depth["loop"], depth["forward"], depth["forward.inner"]) == (0, 1, 2)
+
+
+def test_the_same_range_may_be_entered_again():
+    ledger = Ledger()
+    probe = Probe(ledger, TickingClock())
+    with probe.range("r"), probe.range("r"):
+        pass
+    assert spans(ledger) == [(None, "r", "range", 1, 20, 30), (None, "r", "range", 0, 10, 40)]
+
+
+def test_scope_is_the_open_step():
+    ledger = Ledger()
+    probe = Probe(ledger, TickingClock())
+    probe.scope.note(num_reqs=1)
+    with probe.step(0) as step:
+        assert probe.scope is step
+        probe.scope.note(num_tokens=2)
+    with probe.scope.phase("forward"):
+        pass
+    assert ledger.rows["phases"] == []
+    assert 2 in ledger.rows["steps"][0]
+
+
+def test_case_16_a_stage_that_raises():
+    # GIVEN five steps with device marks; `sample` raises in step 3
+    ledger = Ledger()
+    clock = TickingClock()
+    probe = Probe(ledger, clock, marks=FakeMarks(clock))
+    for number in range(5):
+        if number == 3:
+            with pytest.raises(RuntimeError, match="planted"):
+                run_step(probe, number, fail_in="sample")
+            assert ledger.step is None
+        else:
+            run_step(probe, number)
+    probe.finish()
+    # THEN one step is incomplete and the others are not touched
+    assert [row[-1] for row in ledger.rows["steps"]] == [True, True, True, False, True]
+    measured = {name: [row for row in ledger.rows["phases"] if row[1] == name] for name in PHASES}
+    for name in PHASES:
+        rows = measured[name]
+        assert len(rows) == 5
+        whole = [row for row in rows if row[2] is not None and row[3] is not None]
+        assert len(whole) == (4 if name == "sample" else 5)
+    # and the aborted phase is null, never 0
+    assert measured["sample"][3] == (3, "sample", None, None, None, None, None, None)
+    # and its host rows were closed at the exception
+    assert [row[2] for row in ledger.rows["spans"] if row[0] == 3][-2:] == ["sample.inner", "sample"]
+
+
+def test_what_a_step_left_open_is_closed_with_it():
+    # GIVEN a range and a phase that somebody entered by hand and never left
+    ledger = Ledger()
+    probe = Probe(ledger, TickingClock())
+    left_open = probe.range("left")
+    with probe.step(1):
+        left_open.__enter__()
+    # WHEN its end comes after the step, or a new step has begun
+    with probe.step(2):
+        left_open.__exit__(None, None, None)
+    # THEN it ended with its step, once
+    assert spans(ledger) == [(1, "left", "range", 0, 20, 30)]
+    assert len(ledger.rows["steps"]) == 2
+
+
+def test_a_step_that_is_still_open_is_closed_by_the_next():
+    ledger = Ledger()
+    probe = Probe(ledger, TickingClock())
+    first = probe.step(1)
+    first.__enter__()
+    with probe.step(2):
+        assert ledger.step == 2
+    first.__exit__(None, None, None)
+    assert [(row[0], row[-1]) for row in ledger.rows["steps"]] == [(1, False), (2, True)]
+
+
+def test_case_20_crossed_ends_keep_their_own_times():
+    # GIVEN r1 pushed at 0, r2 at 10, r1 ended at 20, r2 at 30
+    clock = TickingClock()
+    clock.time = -10
+    ledger = Ledger()
+    probe = Probe(ledger, clock)
+    r1, r2 = probe.range("r1"), probe.range("r2")
+    r1.__enter__()
+    r2.__enter__()
+    r1.__exit__(None, None, None)
+    r2.__exit__(None, None, None)
+    # THEN r1 = [0, 20], r2 = [10, 30], and the mismatch names both
+    assert [(row[2], row[5], row[6]) for row in ledger.rows["spans"]] == [("r1", 0, 20), ("r2", 10, 30)]
+    assert ("spans", "depth", "range r1 was left while r2 was open inside it") in probe.diagnostics()
+
+
+class TestMarks:
+    def test_spans_come_from_marks_at_both_borders(self):
+        ledger = Ledger()
+        clock = TickingClock()
+        probe = Probe(ledger, clock, marks=FakeMarks(clock))
+        run_step(probe, 0)
+        probe.resolve_pending()
+        # span, err = sum of both, begin
+        assert [row[3:] for row in ledger.rows["phases"]] == [
+            (1000, None, None, 6, 0), (1000, None, None, 6, 2000), (1000, None, None, 6, 4000),
+        ]
+
+    def test_the_end_mark_lies_behind_the_declared_cost_and_counts_as_the_phases(self):
+        # GIVEN a forward of 500 ns and a mark that costs the host 7
+        ledger = Ledger()
+        clock = TickingClock(forward=500)
+        marks = FakeMarks(clock, mark_cost=7)
+        probe = Probe(ledger, clock, marks=marks)
+        with probe.step(0) as step, step.phase("forward"):
+            pass
+        probe.finish()
+        begin, end = ledger.rows["spans"][0][5:7]
+        # THEN both marks lie within the phase's host interval, the second behind the 500 ns
+        assert begin < marks.taken[0] <= begin + 7
+        assert begin + 7 + 500 < marks.taken[1] < end
+        assert ledger.rows["phases"][0][2] == end - begin == 7 + 500 + 10 + 7 + 10
+
+    def test_unknown_marks_are_pending_and_keep_the_order(self):
+        ledger = Ledger()
+        clock = TickingClock()
+        marks = FakeMarks(clock, known=3)
+        probe = Probe(ledger, clock, marks=marks)
+        run_step(probe, 0)
+        run_step(probe, 1)
+        assert [row[:2] for row in ledger.rows["phases"]] == [(0, "preprocess")]
+        marks.known = 8
+        probe.resolve_pending()
+        assert [row[:2] for row in ledger.rows["phases"]][1:] == [(0, "forward"), (0, "sample"), (1, "preprocess")]
+        # WHEN the run ends and the rest never fired
+        probe.finish()
+        assert [row[3] for row in ledger.rows["phases"]] == [1000, 1000, 1000, 1000, None, None]
+        assert ("phases", "span_ns", "2 phases: their device events never fired") in probe.diagnostics()
+
+    def test_an_event_that_never_fires_does_not_hold_everything_back(self, monkeypatch):
+        monkeypatch.setattr(phases_module, "MAX_PENDING", 4)
+        ledger = Ledger()
+        clock = TickingClock()
+        probe = Probe(ledger, clock, marks=FakeMarks(clock, known=0))
+        for number in range(3):
+            run_step(probe, number)
+        assert ledger.rows["phases"][0][:4] == (0, "preprocess", 40, None)
+        assert len(ledger.rows["phases"]) == 5
+
+    def test_level_host_takes_no_marks(self):
+        ledger = Ledger()
+        clock = TickingClock()
+        marks = FakeMarks(clock)
+        probe = Probe(ledger, clock, marks=marks, level="host")
+        run_step(probe, 0)
+        assert marks.taken == []
+        assert [row[3] for row in ledger.rows["phases"]] == [None, None, None]
+        assert probe.diagnostics() == (("phases", "span_ns", "the probe ran at level host"),)
+
+    def test_a_device_without_marks(self):
+        class NoMarks(FakeMarks):
+            def mark(self):
+                return None
+
+        ledger = Ledger()
+        clock = TickingClock()
+        probe = Probe(ledger, clock, marks=NoMarks(clock))
+        run_step(probe, 0)
+        probe.finish()
+        assert [row[3] for row in ledger.rows["phases"]] == [None, None, None]
+        assert [row[2] for row in ledger.rows["phases"]] == [40, 40, 40]
+
+
+def test_take_in_the_middle_of_a_run():
+    # GIVEN a loop that takes the rows away between steps, as a writer does
+    ledger = Ledger()
+    probe = Probe(ledger, TickingClock())
+    taken = []
+    for number in range(3):
+        run_step(probe, number)
+        taken.append(ledger.take())
+    assert [len(rows["spans"]) for rows in taken] == [6, 6, 6]
+    assert [rows["steps"][0][0] for rows in taken] == [0, 1, 2]
+
+
+def test_the_null_probe_is_free_of_effect():
+    probe = NullProbe()
+    run_step(probe, 0)
+    with pytest.raises(RuntimeError, match="planted"):
+        run_step(probe, 1, fail_in="forward")
+    with probe.step(2) as step:
+        step.note(anything=1)
+        assert probe.scope is step
+    # every call hands out the same object: nothing is made on the way
+    assert probe.range("a") is probe.range("b") is step.phase("c")
+    assert probe.step(0) is probe.step(1)
+    assert probe.diagnostics() == ()

@@ -1,0 +1,373 @@
+"""A Recording in memory and on disk: exact values, derived columns, one-line errors."""
+
+import json
+import os
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from stepscope.errors import UsageError
+from stepscope.instrumentation.probe import Ledger, Probe
+from stepscope.instrumentation.recording import (
+    Diagnostic,
+    ProcessKeys,
+    Recording,
+    RecordingMeta,
+    RecordingWriter,
+    SweepKeys,
+    upgrade,
+)
+from stepscope.instrumentation.recording.schema import KEYS, SCHEMA_VERSION, SWEEP_KEYS, TABLES
+
+BASE = 2**60
+SAMPLE = {"float64": 0.1, "string": "text", "bool": True}
+
+
+def meta(**changes):
+    values = {"source": "lab", "device": "sim", "modelled": True, "calibration": "h200"}
+    values["process"] = ProcessKeys(host="box", pid=41, device="sim", clock_id="virtual")
+    return RecordingMeta(**{**values, **changes})
+
+
+def full_rows():
+    """Three rows a table: all values at 2**60 and beyond, every second value null, all null."""
+    rows = {}
+    for table, columns in TABLES.items():
+        numbers = range(BASE, BASE + len(columns))
+        whole = [SAMPLE.get(column.type, number) for column, number in zip(columns, numbers, strict=True)]
+        halves = [value if place % 2 else None for place, value in enumerate(whole)]
+        rows[table] = [(BASE - 1, *whole), (0, *halves), (None, *([None] * len(whole)))]
+    rows["steps"] = [row for row in rows["steps"] if row[1] is not None]  # a step always has its times
+    return rows
+
+
+def values(frame, column):
+    return [None if value is pd.NA else value for value in frame[column].tolist()]
+
+
+@pytest.fixture
+def recording():
+    return Recording.from_ledger(full_rows(), meta())
+
+
+class TestExactness:
+    def check(self, recording, derived=True):
+        for table, rows in full_rows().items():
+            frame = recording.table(table)
+            keep = range(len(rows))
+            for place, column in enumerate(TABLES[table], start=1):
+                got = [values(frame, column.name)[row] for row in keep]
+                assert got == [rows[row][place] for row in keep], (table, column.name)
+            assert [values(frame, "step")[row] for row in keep] == [rows[row][0] for row in keep]
+            assert set(values(frame, "pid")) <= {41}
+            assert set(values(frame, "rank")) <= {None}
+
+    def test_base_2_60_with_nulls_in_memory(self, recording):
+        self.check(recording)
+
+    def test_base_2_60_with_nulls_through_files(self, recording, tmp_path):
+        recording.save(tmp_path / "r")
+        self.check(Recording.load(tmp_path / "r"))
+
+    def test_base_2_60_with_nulls_through_segments(self, tmp_path):
+        writer = RecordingWriter(tmp_path / "r", meta())
+        writer.write(full_rows())
+        self.check(writer.finish())
+        self.check(Recording.load(tmp_path / "r" / "recording.json"))
+
+    def test_every_column_is_nullable_and_int64_stays_integer(self, recording):
+        expected = {"int64": pd.Int64Dtype(), "float64": pd.Float64Dtype(), "bool": pd.BooleanDtype()}
+        for table, columns in TABLES.items():
+            frame = recording.table(table)
+            assert list(frame.columns) == [column.name for column in (*KEYS, *columns)]
+            for column in (*KEYS, *columns):
+                dtype = frame[column.name].dtype
+                if column.type == "string":
+                    assert pd.api.types.is_string_dtype(dtype)
+                else:
+                    assert dtype == expected[column.type], (table, column.name)
+
+    def test_arithmetic_beside_nulls_stays_exact(self, recording):
+        spans = recording.table("spans")
+        assert values(spans.assign(d=spans["end_ns"] - spans["start_ns"]), "d") == [1, None, None]
+        assert values(spans.assign(d=spans["start_ns"] + 1), "d")[0] == spans["start_ns"].iloc[0] + 1
+
+    def test_numpy_values_in_rows(self):
+        rows = {"waits": [(np.int64(BASE + 1), "host:main", "tokens", np.int32(4), np.int64(BASE + 3), None)]}
+        waits = Recording.from_ledger(rows, meta()).table("waits")
+        assert values(waits, "step") == [BASE + 1]
+        assert values(waits, "start_ns") == [BASE + 3]
+
+
+def test_a_row_that_does_not_fit_names_its_column():
+    with pytest.raises(ValueError, match=r"edges: a row does not have 4 values"):
+        Recording.from_ledger({"edges": [(0, "consumer", 1)]}, meta())
+    with pytest.raises(ValueError, match=r"edges\.awaited"):
+        Recording.from_ledger({"edges": [(0, "consumer", 1, "two")]}, meta())
+    with pytest.raises(ValueError, match=r"edges\.awaited"):
+        Recording.from_ledger({"edges": [(0, "consumer", 1, 2**63)]}, meta())
+
+
+def test_an_empty_ledger_has_all_tables():
+    recording = Recording.from_ledger(Ledger(), meta())
+    assert {name: len(recording.table(name)) for name in TABLES} == dict.fromkeys(TABLES, 0)
+    assert recording.table("steps")["start_ns"].dtype == pd.Int64Dtype()
+    assert recording.meta.diagnostics == ()
+
+
+def test_columns_added_to_a_table_stay_with_the_caller(recording):
+    steps = recording.table("steps")
+    steps["mine"] = 1
+    assert "mine" not in recording.table("steps")
+
+
+def test_an_unknown_table():
+    with pytest.raises(UsageError, match="no table 'stepz'"):
+        Recording.from_ledger(Ledger(), meta()).table("stepz")
+
+
+def test_sweep_keys_stand_behind_the_keys(tmp_path):
+    sweep = SweepKeys(point="p1", launch=2, arm="first", order=0)
+    recording = Recording.from_ledger(full_rows(), meta(sweep=sweep))
+    recording.save(tmp_path)
+    steps = Recording.load(tmp_path).table("steps")
+    assert list(steps.columns[: len(KEYS) + len(SWEEP_KEYS)]) == [key.name for key in (*KEYS, *SWEEP_KEYS)]
+    assert steps[["point", "launch", "arm", "order"]].iloc[0].tolist() == ["p1", 2, "first", 0]
+    assert values(steps, "pair") == [None] * len(steps)
+
+
+def test_from_frames_fills_what_is_absent(tmp_path):
+    # GIVEN an importer that knows two columns of one table, with plain pandas types
+    frames = {"spans": pd.DataFrame({"name": ["a", None], "start_ns": pd.array([BASE + 1, None], dtype="Int64")})}
+    recording = Recording.from_frames(frames, meta(source="nsys", device="cuda", modelled=False, calibration=None))
+    recording.save(tmp_path)
+    spans = Recording.load(tmp_path).table("spans")
+    assert values(spans, "start_ns") == [BASE + 1, None]
+    assert values(spans, "name") == ["a", None]
+    assert values(spans, "lane") == [None, None]
+    assert recording.meta.reason("spans", "lane") == "not recorded by source nsys"
+    with pytest.raises(ValueError, match="the schema has no column 'nome'"):
+        Recording.from_frames({"spans": pd.DataFrame({"nome": [1]})}, recording.meta)
+    with pytest.raises(ValueError, match="no table 'span'"):
+        Recording.from_frames({"span": pd.DataFrame()}, recording.meta)
+
+
+class TestMeta:
+    def test_round_trip(self, tmp_path):
+        original = meta(
+            environment={"gpu_name": "H200", "cpu_count": 2, "gpu_mig": None},
+            configuration={"runner": {"capture_sizes": [1, 2], "x": None, "f": 0.1}},
+            diagnostics=(Diagnostic("steps", "num_reqs", "why"),),
+            history=("made",),
+        )
+        Recording.from_ledger(Ledger(), original).save(tmp_path)
+        assert Recording.load(tmp_path).meta == original
+
+    def test_modelled_names_its_calibration(self):
+        with pytest.raises(ValueError, match="names its calibration"):
+            meta(calibration=None)
+
+    @pytest.mark.parametrize(
+        ("environment", "message"),
+        [({"colour": "red"}, "unknown key 'colour'"), ({"cpu_count": "2"}, "cpu_count is str, not int")],
+    )
+    def test_environment_keys_are_registered(self, environment, message):
+        with pytest.raises(ValueError, match=message):
+            meta(environment=environment)
+
+    def test_every_null_has_a_reason(self, recording):
+        for name in TABLES:
+            frame = recording.table(name)
+            for column in TABLES[name]:
+                if frame[column.name].isna().any():
+                    assert recording.meta.reason(name, column.name), (name, column.name)
+
+    def test_a_reason_that_was_given_is_kept(self):
+        given = meta(diagnostics=(Diagnostic("steps", "kv_tokens_max", "the model has no KV cache"),))
+        rows = {"steps": [(0, 1, 2, *([None] * 21), False, True)]}
+        assert Recording.from_ledger(rows, given).meta.reason("steps", "kv_tokens_max") == "the model has no KV cache"
+
+
+class TestBadFiles:
+    @pytest.fixture
+    def folder(self, recording, tmp_path):
+        return recording.save(tmp_path / "r")
+
+    def refuse(self, path, *parts):
+        with pytest.raises(UsageError) as caught:
+            Recording.load(path)
+        message = str(caught.value)
+        assert "\n" not in message
+        for part in parts:
+            assert part in message
+        return message
+
+    def test_no_folder(self, tmp_path):
+        self.refuse(tmp_path / "none", "recording.json: no such file", "perf run")
+
+    def test_wrong_json(self, folder):
+        (folder / "recording.json").write_text('{"source": "lab",')
+        self.refuse(folder, "recording.json: not valid JSON")
+        (folder / "recording.json").write_bytes(b"\xff\xfe{}")
+        self.refuse(folder, "recording.json: not valid JSON")
+        (folder / "recording.json").write_text("[1, 2]")
+        self.refuse(folder, "holds no JSON object")
+
+    @pytest.mark.parametrize(
+        ("change", "part"),
+        [
+            ({"source": 5}, "$.source"),
+            ({"unknown": 1}, "unknown"),
+            ({"process": {"pid": "x"}}, "$.process.pid"),
+            ({"calibration": None}, "calibration"),
+            ({"environment": {"colour": "red"}}, "colour"),
+            ({"schema_version": "1"}, "schema_version is missing or no integer"),
+            ({"schema_version": True}, "schema_version is missing or no integer"),
+            ({"schema_version": -1}, "too old"),
+        ],
+    )
+    def test_wrong_fields(self, folder, change, part):
+        path = folder / "recording.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+        self.refuse(folder, str(path), part)
+
+    def test_a_newer_version(self, folder):
+        path = folder / "recording.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": SCHEMA_VERSION + 6}))
+        (folder / "spans.parquet").write_bytes(b"a format of the future")
+        self.refuse(folder, f"schema_version {SCHEMA_VERSION + 6} is newer than {SCHEMA_VERSION}", "install a newer")
+
+    @pytest.mark.parametrize("keep", [0, 3, 100, -1])
+    def test_a_truncated_table(self, folder, keep):
+        path = folder / "copies.parquet"
+        path.write_bytes(path.read_bytes()[:keep])
+        self.refuse(folder, "copies.parquet: not a readable Parquet file", "copy the recording again")
+
+    def test_a_missing_table(self, folder):
+        (folder / "waits.parquet").unlink()
+        self.refuse(folder, "waits.parquet: no such file")
+
+    def test_columns_missing_extra_and_of_another_type(self, folder):
+        path = folder / "edges.parquet"
+        table = pq.read_table(path)
+        pq.write_table(table.drop_columns(["awaited"]), path)
+        self.refuse(folder, "edges.parquet: column awaited is missing")
+        pq.write_table(table.append_column("more", pa.nulls(len(table), pa.int64())), path)
+        self.refuse(folder, "edges.parquet: column more is unknown")
+        place = table.column_names.index("awaited")
+        pq.write_table(table.set_column(place, "awaited", pa.array(["x"] * len(table))), path)
+        self.refuse(folder, "edges.parquet: a column has the wrong type")
+
+    def test_unwritable_folders(self, recording, tmp_path):
+        (tmp_path / "file").write_text("in the way")
+        for write in (recording.save, lambda folder: RecordingWriter(folder, meta())):
+            with pytest.raises(UsageError) as caught:
+                write(tmp_path / "file" / "r")
+            assert "cannot write here" in str(caught.value)
+            assert "\n" not in str(caught.value)
+
+
+def test_upgrade_from_a_planted_older_version(recording, tmp_path, monkeypatch):
+    # GIVEN files of a version 0 that called the table `edges` `links`, and knew no column `order` of events
+    folder = recording.save(tmp_path / "old")
+    path = folder / "recording.json"
+    old = json.loads(path.read_text())
+    del old["calibration"]
+    path.write_text(json.dumps({**old, "schema_version": 0, "costs": "h200"}))
+    (folder / "edges.parquet").rename(folder / "links.parquet")
+
+    def to_1(raw):
+        content = {key: value for key, value in raw.meta.items() if key != "costs"}
+        tables = {("edges" if name == "links" else name): table for name, table in raw.tables.items()}
+        return upgrade.RawRecording({**content, "calibration": raw.meta["costs"]}, tables)
+
+    monkeypatch.setitem(upgrade.UPGRADES, 0, to_1)
+    # WHEN it is read
+    loaded = Recording.load(folder)
+    # THEN it is a recording of today that says where it came from
+    assert loaded.meta.schema_version == SCHEMA_VERSION
+    assert loaded.meta.calibration == "h200"
+    assert loaded.meta.history == ("upgraded from schema 0 to 1",)
+    assert loaded.table("edges").equals(recording.table("edges"))
+    # and without the step it is refused
+    monkeypatch.delitem(upgrade.UPGRADES, 0)
+    with pytest.raises(UsageError, match="schema_version 0 is too old"):
+        Recording.load(folder)
+
+
+class TestWriter:
+    def test_a_run_with_flushes_leaves_tables_only(self, tmp_path):
+        ledger = Ledger()
+        probe = Probe(ledger, _Clock(), level="host")
+        writer = RecordingWriter(tmp_path, meta())
+        for number in range(4):
+            with probe.step(number) as step, step.phase("forward"):
+                pass
+            writer.write(ledger.take())
+            writer.flush_if_due(number * 10**9)
+        recording = writer.finish(Diagnostic("phases", "span_ns", "level host"))
+        assert values(recording.table("steps"), "step") == [0, 1, 2, 3]
+        assert recording.meta.reason("phases", "span_ns") == "level host"
+        assert sorted(os.listdir(tmp_path)) == sorted([*(f"{name}.parquet" for name in TABLES), "recording.json"])
+        assert Recording.load(tmp_path).meta == recording.meta
+
+    def test_a_killed_run_is_read_from_its_segments(self, tmp_path):
+        # GIVEN a writer that was never finished; its file lost the last bytes
+        writer = RecordingWriter(tmp_path, meta())
+        writer.write({"steps": [_step(0, 10, 20), _step(1, 30, 45)]})
+        writer.write({"edges": [(1, "event", 5, 4)]})
+        writer._segments.close()
+        segment = tmp_path / "rows.seg"
+        segment.write_bytes(segment.read_bytes()[:-5])
+        recording = Recording.load(tmp_path)
+        assert values(recording.table("steps"), "period_ns") == [20, None]
+        assert len(recording.table("edges")) == 1
+        (event,) = recording.meta.history
+        assert event.startswith("the run was killed; ")
+
+    def test_dropped_rows_are_told(self, tmp_path):
+        writer = RecordingWriter(tmp_path, meta())
+        writer._segments._capacity = 0
+        writer.write({"steps": [_step(0, 10, 20)]})
+        recording = writer.finish()
+        assert recording.meta.reason("steps", "complete") == "1 rows were dropped while recording"
+
+    def test_a_new_run_in_an_old_folder_hides_the_old_one(self, tmp_path, recording):
+        recording.save(tmp_path)
+        writer = RecordingWriter(tmp_path, meta())
+        assert len(Recording.load(tmp_path).table("spans")) == 0
+        writer.finish()
+
+    def test_damaged_segments_are_refused(self, tmp_path):
+        RecordingWriter(tmp_path, meta())._segments.close()
+        (tmp_path / "rows.seg").write_bytes(b"something else")
+        with pytest.raises(UsageError, match=r"rows\.seg: not a segment file"):
+            Recording.load(tmp_path)
+        (tmp_path / "rows.seg").unlink()
+        with pytest.raises(UsageError, match=r"rows\.seg: cannot be read"):
+            Recording.load(tmp_path)
+
+
+class _Clock:
+    def __init__(self):
+        self.time = BASE
+
+    def now_ns(self):
+        self.time += 10
+        return self.time
+
+    def leave(self, name):
+        return self.now_ns()
+
+
+def _step(number, start_ns, end_ns):
+    return (number, start_ns, end_ns, *([None] * 21), False, True)
+
+
+def test_meta_is_frozen():
+    with pytest.raises(AttributeError):
+        meta().source = "x"
+    assert msgspec.json.decode(msgspec.json.encode(meta()), type=RecordingMeta).source == "lab"
