@@ -16,7 +16,7 @@ def render_text(document: Document) -> str:
     """`document` as text; ends with a newline. Charts appear as the sentence that says the same."""
     parts = [document.title, document.subtitle]
     if document.origin:
-        parts.append(_wrap(f"{origin_text(document.origin).upper()}. {document.notice}"))
+        parts.append(_wrap(f"{origin_text(document.origin)}. {document.notice}"))
     parts.append("=" * WIDTH)
     parts.extend(_section(section) for section in document.sections if section.brief)
     return "\n".join(part for part in parts if part) + "\n"

@@ -15,8 +15,8 @@ _KERNEL_WORDS = (
     ("sample", palette.SAMPLE), ("lm_head", palette.SAMPLE), ("gather", palette.SAMPLE), ("slot", palette.PREPROCESS),
 )  # fmt: skip
 _LEGEND = {
-    "phase": "phase", "range": "sub-range of preprocess", "call": "launch or enqueue", "wait": "host wait",
-    "copy": "copy", "kernel": "device work", "other": "device work of another step",
+    "phase": "phase", "range": "sub-range", "call": "host call", "wait": "host wait", "copy": "copy",
+    "kernel": "device work", "other": "device, other step",
 }
 
 
@@ -83,7 +83,7 @@ def _overlap_legend() -> dict[str, Any]:
     marker = {"symbol": "square", "size": 11, "color": palette.translucent(palette.OVERLAP, 0.35)}
     return {
         "type": "scatter", "mode": "markers", "x": [None], "y": [None], "hoverinfo": "skip", "showlegend": True,
-        "name": "block-table copy and build_indices at the same time", "marker": marker,
+        "name": "block-table copy beside build_indices", "marker": marker,
     }
 
 

@@ -19,13 +19,14 @@ def buffers_section(pinned: pd.DataFrame, origin: str) -> Section:
     if not rows:
         return Section("buffers", "Pinned buffers", (Words(f"Not measured: {NO_BUFFERS}."),), brief=True)
     blocks: tuple[Block, ...] = (
-        Words(headline_words(pinned), emphasis=True), _reuse_table(rows, origin), _bytes_table(rows, origin),
+        Words(headline_words(pinned), emphasis=True),
+        *((_reuse_table(rows, origin),) if any(row["uses"] for row in rows) else ()), _bytes_table(rows, origin),
     )
     return Section("buffers", "Pinned buffers", blocks, brief=True)
 
 
 def _reuse_table(rows: list[dict[str, Any]], origin: str) -> Block:
-    why = "the buffer is known from its copies only"
+    why = "no use of the buffer says so"
     body = [
         (
             word(row["buffer"], "a buffer without a name"), word(row["memory"], why),
@@ -33,7 +34,7 @@ def _reuse_table(rows: list[dict[str, Any]], origin: str) -> Block:
             number(row["wait_ns"], "ns", why),
             *(number(row[f"hazards_{verdict}"], "count", why) for verdict in ("observed", "possible", "unknown")),
         )
-        for row in rows
+        for row in rows if row["uses"]
     ]
     columns = (
         Column("buffer"), Column("memory"), count_column("slots"), count_column("uses"), count_column("most reuses"),

@@ -1,11 +1,12 @@
-"""Section: the dispatch ledger."""
+"""Section: the dispatch ledger, what ran as a graph and what did not, with the reason."""
 
 from __future__ import annotations
 
-from ..document import Block, Column, Missing, Quantity, Section, Words
-from ..views.dispatch import DispatchView
-from .cells import count_column, number, percent_column, table
+from ...analysis.padding import Padding
+from ..document import Block, Column, Quantity, Section, Words
+from .cells import count_column, percent_column, records, table, word
 
+TITLE = "Dispatch ledger"
 MODE_WORDS = {"none": "eager", "piecewise": "piecewise graphs", "full": "full graph"}
 REASON_WORDS = {
     "hit": "a captured size fits", "above_max": "more tokens than the largest captured size",
@@ -14,41 +15,22 @@ REASON_WORDS = {
 }
 
 
-def dispatch_section(view: DispatchView, origin: str) -> Section:
-    """Counts by mode and reason, and by captured size."""
-    if not view.decisions:
-        words = Words("Not measured: the recording holds no dispatch decision.")
-        return Section("dispatch", "Dispatch ledger", (words,))
-    blocks: list[Block] = [_by_reason(view, origin)]
-    if any(row.size is not None for row in view.rows):
-        blocks.append(_by_size(view, origin))
-    return Section("dispatch", "Dispatch ledger", tuple(blocks))
-
-
-def _by_reason(view: DispatchView, origin: str) -> Block:
-    rows = [
-        (MODE_WORDS.get(mode, mode), reason, REASON_WORDS.get(reason, "-"), Quantity(number_, "count"),
-         Quantity(number_ / view.decisions, "fraction"))
-        for mode, reason, number_ in view.by_reason()
-    ]
-    columns = (
-        Column("ran as"), Column("reason"), Column("which means"), count_column("decisions"), percent_column("share"),
-    )
-    return table("Decisions by mode and reason", columns, rows, origin)
-
-
-def _by_size(view: DispatchView, origin: str) -> Block:
-    rows = [
+def dispatch_section(padding: Padding, origin: str) -> Section:
+    """Decisions of the counted steps by mode and reason."""
+    rows = list(records(padding.dispatch))
+    if not rows:
+        words = Words("Not measured: no counted step holds a dispatch decision.")
+        return Section("dispatch", TITLE, (words,))
+    body = [
         (
-            MODE_WORDS.get(row.mode, row.mode), row.reason,
-            Missing("nothing was replayed") if row.size is None else Quantity(row.size, "count"),
-            Quantity(row.decisions, "count"), number(row.real_tokens, "count", "token counts are missing"),
-            number(row.padding_tokens, "count", "nothing was replayed"),
+            MODE_WORDS.get(row["mode"], word(row["mode"])), word(row["reason"]),
+            REASON_WORDS.get(row["reason"], "a reason of the engine's own"), Quantity(row["steps"], "count"),
+            Quantity(row["share"], "fraction"),
         )
-        for row in sorted(view.rows, key=lambda row: (row.size is None, row.size or 0))
+        for row in rows
     ]
     columns = (
-        Column("ran as"), Column("reason"), count_column("captured size"), count_column("decisions"),
-        count_column("real tokens"), count_column("padding tokens"),
+        Column("ran as"), Column("reason"), Column("which means"), count_column("steps"), percent_column("share"),
     )
-    return table("Decisions by captured size", columns, rows, origin)
+    blocks: tuple[Block, ...] = (table("Decisions in counted steps, by mode and reason", columns, body, origin),)
+    return Section("dispatch", TITLE, blocks)

@@ -6,8 +6,9 @@ from ..document import Answer, Cell, Section
 from ..formatting import duration, percent
 from ..views.phases import PhaseView
 from ..views.recording import RecordingView
-from . import buffers, copies
+from . import buffers, copies, padding
 from .cells import number, records
+from .gaps import bound_words
 
 QUESTIONS = (
     "Where does a step's time go?",
@@ -19,10 +20,12 @@ QUESTIONS = (
 
 def headline_section(view: RecordingView) -> Section:
     """One answer a question; an answer that could not be measured says why."""
+    where = f"{phase_words(view.phases)} {bound_words(view.gaps)}"
     answers = (
-        Answer(QUESTIONS[0], phase_words(view.phases), _phase_figures(view.phases), "#phases"),
+        Answer(QUESTIONS[0], where, _phase_figures(view.phases), "#phases"),
         Answer(QUESTIONS[1], copies.headline_words(view.copies), copies.headline_figures(view.copies), "#copies"),
         Answer(QUESTIONS[2], buffers.headline_words(view.pinned), buffers.headline_figures(view.pinned), "#buffers"),
+        Answer(QUESTIONS[3], padding.headline_words(view.padding), padding.headline_figures(view.padding), "#padding"),
     )
     return Section("headline", "Four questions", answers, brief=True)
 

@@ -13,7 +13,9 @@ from .copies import copies_section
 from .diagnostics import diagnostics_section
 from .dispatch import dispatch_section
 from .environment import calibration_facts, environment_section
+from .gaps import gaps_section
 from .headline import headline_section
+from .padding import padding_section
 from .phases import phases_section
 from .timeline import timeline_section
 
@@ -28,7 +30,9 @@ def recording_document(view: RecordingView) -> Document:
         timeline_section(view.timelines, origin, "the recording holds no step with a start and an end"),
         copies_section(view.copies, origin),
         buffers_section(view.pinned, origin),
-        dispatch_section(view.dispatch, origin),
+        padding_section(view.padding, origin),
+        dispatch_section(view.padding, origin),
+        gaps_section(view.gaps, origin),
         environment_section(meta, view.calibration, view.phases.num_steps),
         diagnostics_section(meta, view.tables),
     )
@@ -48,9 +52,10 @@ def notice(meta: RecordingMeta, calibration: pd.DataFrame) -> str:
         return ""
     facts = calibration_facts(calibration)
     labels = (("gpu", ""), ("driver", "driver "), ("date", "measured "))
-    machine = ", ".join(f"{label}{facts[name]}" for name, label in labels if name in facts)
+    known = meta.calibration or "without a name"
+    machine = ", ".join(f"{label}{facts[n]}" for n, label in labels if n in facts and facts[n] not in known)
     host = "declared" if any(clock.kind == "declared" for clock in meta.clocks) else "measured on this machine"
     return (
-        f"Device times come from the queue model with costs of calibration {meta.calibration}"
+        f"Device times come from the queue model with costs of the calibration {known}"
         f"{f' ({machine})' if machine else ''}; host times are {host}. Compare this with nothing but its own kind."
     )

@@ -4,9 +4,10 @@
   const AXIS = { gridcolor: "#e8ecf3", zerolinecolor: "#c8d0dd", linecolor: "#c8d0dd", ticks: "outside", tickcolor: "#c8d0dd", automargin: true, title: { standoff: 8 } };
   const HOUSE = {
     font: FONT, paper_bgcolor: "#fff", plot_bgcolor: "#fff", margin: { l: 60, r: 16, t: 12, b: 44 }, bargap: 0.15,
+    modebar: { bgcolor: "rgba(255,255,255,0.8)", color: "#9aa4b5", activecolor: "#2563a8" },
     hoverlabel: { font: { size: 12 }, align: "left" }, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
   };
-  const CONFIG = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
+  const CONFIG = { responsive: true, displaylogo: false, displayModeBar: "hover", modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
 
   function layoutOf(own) {
     const layout = Object.assign({}, HOUSE, own);

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from ...analysis.gaps import Gaps, gaps
+from ...analysis.padding import Padding, padding
 from ...analysis.pinned import pinned_reuse
 from ...instrumentation.recording.meta import RecordingMeta
 from ...instrumentation.recording.schema import TABLES
 from .copies import CopyView, gather_copies
-from .dispatch import DispatchView, gather_dispatch
 from .phases import PhaseView, gather_phases
 from .source import RecordingLike
 from .steps import gather_timelines
@@ -28,14 +29,15 @@ class RecordingView:
     phases: PhaseView
     copies: CopyView
     pinned: pd.DataFrame
-    dispatch: DispatchView
+    padding: Padding
+    gaps: Gaps
     timelines: tuple[StepTimeline, ...]
     tables: Mapping[str, pd.DataFrame]
 
     @property
     def origin(self) -> str:
-        """The calibration's name where the device is modelled, else empty."""
-        return (self.meta.calibration or "unnamed") if self.meta.modelled else ""
+        """The calibration's name where the device is modelled, else empty. What follows a colon is its description."""
+        return (self.meta.calibration or "unnamed").split(":")[0] if self.meta.modelled else ""
 
 
 def gather_recording(recording: RecordingLike, name: str) -> RecordingView:
@@ -43,7 +45,8 @@ def gather_recording(recording: RecordingLike, name: str) -> RecordingView:
     copies = gather_copies(recording)
     return RecordingView(
         name=name, meta=recording.meta, calibration=recording.table("calibration"), phases=gather_phases(recording),
-        copies=copies, pinned=pinned_reuse(recording), dispatch=gather_dispatch(recording),
+        copies=copies, pinned=pinned_reuse(recording), padding=padding(recording),
+        gaps=gaps(recording),
         timelines=gather_timelines(recording, copies.exposure.steps),
         tables={table: recording.table(table) for table in TABLES},
     )

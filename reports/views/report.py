@@ -31,7 +31,7 @@ def recording_report(view: RecordingView) -> Report:
     """A recording's figures; the recording's own tables stay in its Parquet files."""
     content = {
         "meta": msgspec.to_builtins(view.meta), "phases": view.phases, "copies": view.copies,
-        "buffers": view.pinned, "dispatch": view.dispatch, "timelines": view.timelines,
+        "buffers": view.pinned, "padding": view.padding, "gaps": view.gaps, "timelines": view.timelines,
     }
     return Report("recording", REPORT_VERSION, view.name, view.meta.modelled, view.meta.calibration, content)
 

@@ -1,0 +1,47 @@
+"""Section: what each forward waited for: the host, a copy, another queue, or only the device itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ...analysis.gaps import Gaps
+from ...analysis.tables import flags, texts
+from ..document import Block, Column, Quantity, Section, Words
+from ..formatting import duration, percent
+from .cells import count_column, percent_column, table
+
+TITLE = "What bound the forwards"
+_MEANS = {
+    "host": "the device ran dry: the host had not enqueued the forward yet", "copy": "a copy of another queue",
+    "event": "an operation of another queue", "device": "the device was never idle: it is the bottleneck",
+}
+
+
+def gaps_section(gaps: Gaps, origin: str) -> Section:
+    """Shares by what bound the forward's start in the replay."""
+    if gaps.bound is None:
+        return Section("gaps", TITLE, (Words(f"Not measured: {gaps.reason}."),))
+    counted = gaps.steps[flags(gaps.steps, "counted", null=False)]
+    bounds = Counter(bound for bound in texts(counted, "bound") if bound)
+    rows = [
+        (bound, _MEANS.get(bound, bound), Quantity(bounds[bound], "count"), Quantity(share, "fraction"))
+        for bound, share in gaps.shares.items()
+    ]
+    columns = (Column("bound by"), Column("which means"), count_column("steps"), percent_column("share"))
+    blocks: tuple[Block, ...] = (
+        Words(bound_words(gaps), emphasis=True),
+        table("Forwards of counted steps by their binding predecessor in the replay", columns, rows, origin),
+    )
+    return Section("gaps", TITLE, blocks)
+
+
+def bound_words(gaps: Gaps) -> str:
+    """One sentence: host-bound, device-bound, or which mixture."""
+    if gaps.bound is None:
+        return f"What bound the forwards was not measured: {gaps.reason}."
+    share = gaps.shares.get(gaps.bound)
+    idle = "" if gaps.idle_p50_ns is None else f" The compute queue idles {duration(gaps.idle_p50_ns)} a step (median)."
+    if share is None:
+        mixture = ", ".join(f"{bound} {percent(part)}" for bound, part in gaps.shares.items())
+        return f"No single bound: {mixture}.{idle}"
+    return f"The run is {gaps.bound}-bound in {percent(share)} of the counted steps.{idle}"
