@@ -1,0 +1,140 @@
+"""Columns that follow from other rows, by hand and against a bitmap."""
+
+import random
+
+import pandas as pd
+import pytest
+from stepscope.instrumentation.recording import ProcessKeys, Recording, RecordingMeta
+from stepscope.instrumentation.recording.busy import Work
+from stepscope.instrumentation.recording.schema import STEPS, TABLES
+
+BASE = 2**60
+
+
+def meta(device="sim", **changes):
+    modelled = device == "sim"
+    calibration = "h200" if modelled else None
+    process = ProcessKeys(device=device)
+    return RecordingMeta(source="lab", device=device, modelled=modelled, calibration=calibration, process=process)
+
+
+def step(number, start, end, **figures):
+    names = [column.name for column in STEPS]
+    values = {"start_ns": BASE + start, "end_ns": BASE + end, "warmup": False, "complete": True, **figures}
+    return (number, *(values.get(name) for name in names))
+
+
+def span(number, lane, kind, start, end):
+    return (number, lane, "x", kind, 0, BASE + start, BASE + end, 0, None)
+
+
+def phase(number, name, host, span_ns=None, begin=None):
+    return (number, name, host, span_ns, None, None, 0 if span_ns else None, None if begin is None else BASE + begin)
+
+
+def copy(number, direction, lane, start, end):
+    times = (BASE + start, BASE + start + 1, BASE + start, BASE + end, 0)
+    return (number, direction, 8, None, "pinned", "device", "b", lane, *times, False, True, 9)
+
+
+def column(recording, table, name):
+    return [None if value is pd.NA else value for value in recording.table(table)[name].tolist()]
+
+
+def test_periods_waits_and_counts():
+    # GIVEN three steps, waits of 30 and 20 in the first, one between steps, one on a device lane
+    rows = {
+        "steps": [step(4, 0, 100), step(5, 130, 200), step(6, 250, 260)],
+        "waits": [
+            (4, "host:main", "tokens", 1, BASE + 10, BASE + 40),
+            (4, "host:main", "buffer:ids", 2, BASE + 50, BASE + 70),
+            (None, "host:main", "tokens", 3, BASE + 100, BASE + 120),
+            (5, "gpu:copy", "event", 4, BASE + 1, BASE + 90),
+        ],
+        "spans": [
+            span(4, "host:main", "launch", 1, 2), span(4, "host:main", "launch", 3, 4),
+            span(4, "gpu:compute", "kernel", 5, 9), span(5, "host:main", "range", 5, 9),
+            span(5, "host:main", "launch", 1, 2),
+        ],
+        "copies": [copy(number, way, "gpu:copy", 1, 2) for number, way in ((4, "h2d"), (4, "d2h"), (6, "h2d"))],
+    }
+    recording = Recording.from_ledger(rows, meta())
+    assert column(recording, "steps", "period_ns") == [130, 120, None]
+    assert column(recording, "steps", "host_wait_ns") == [50, 0, 0]
+    assert column(recording, "steps", "host_busy_ns") == [50, 70, 10]
+    assert column(recording, "steps", "num_syncs") == [2, 0, 0]
+    assert column(recording, "steps", "num_launches") == [2, 1, 0]
+    assert column(recording, "steps", "num_h2d") == [1, 0, 1]
+    assert recording.meta.reason("steps", "period_ns") == "the last step has no next one"
+
+
+def test_what_was_noted_stays():
+    rows = {"steps": [step(0, 0, 100, period_ns=7, host_wait_ns=60, num_syncs=9), step(1, 130, 200)]}
+    recording = Recording.from_ledger(rows, meta())
+    assert column(recording, "steps", "period_ns") == [7, None]
+    assert column(recording, "steps", "host_busy_ns") == [40, 70]
+    assert column(recording, "steps", "num_syncs") == [9, 0]
+
+
+def test_on_cpu_device_counts_are_null_and_say_so():
+    rows = {"steps": [step(0, 0, 100)], "spans": [span(0, "host:main", "launch", 1, 2)], "phases": [phase(0, "f", 10)]}
+    recording = Recording.from_ledger(rows, meta("cpu"))
+    for name in ("num_syncs", "num_launches", "num_h2d"):
+        assert column(recording, "steps", name) == [None]
+        assert recording.meta.reason("steps", name) == "not applicable on device cpu"
+    assert column(recording, "steps", "host_busy_ns") == [100]
+    assert recording.meta.reason("phases", "busy_ns") == "not applicable on device cpu"
+
+
+def test_between_steps_closes_the_period():
+    # GIVEN phases without gaps inside two steps
+    rows = {
+        "steps": [step(0, 0, 100), step(1, 130, 200)],
+        "phases": [phase(0, "preprocess", 60), phase(0, "sample", 40), phase(1, "preprocess", 70)],
+    }
+    phases = Recording.from_ledger(rows, meta()).table("phases")
+    assert phases[["step", "name", "host_ns"]].to_numpy().tolist() == [
+        [0, "preprocess", 60], [0, "sample", 40], [0, "between_steps", 30], [1, "preprocess", 70],
+    ]
+    # THEN the phases of a step and what follows it add up to its period
+    assert phases[phases["step"] == 0]["host_ns"].sum() == 130
+
+
+def test_busy_and_starved_of_a_modelled_span():
+    # GIVEN a span [100, 200) and on the compute lane [90, 120), [110, 130), a graph [150, 160), a copy [155, 170)
+    rows = {
+        "phases": [phase(0, "forward", 5, span_ns=100, begin=100), phase(0, "sample", 5)],
+        "spans": [
+            span(0, "gpu:compute", "kernel", 90, 120), span(0, "gpu:compute", "kernel", 110, 130),
+            span(0, "gpu:compute", "graph", 150, 160), span(0, "gpu:copy", "kernel", 100, 200),
+            span(0, "host:main", "launch", 100, 200), span(0, "gpu:compute", "wait", 100, 200),
+        ],
+        "copies": [copy(0, "h2d", "gpu:compute", 155, 170), copy(0, "h2d", "gpu:copy", 100, 200)],
+    }
+    recording = Recording.from_ledger(rows, meta())
+    assert column(recording, "phases", "busy_ns") == [30 + 20, None]
+    assert column(recording, "phases", "starved_ns") == [50, None]
+    # and measured, without a profiler, neither is known
+    measured = Recording.from_ledger(rows, meta("cuda"))
+    assert column(measured, "phases", "busy_ns") == [None, None]
+    assert column(measured, "phases", "starved_ns") == [None, None]
+    assert measured.meta.reason("phases", "busy_ns") == "needs a profiler's view of the device's work"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_work_equals_a_bitmap(seed):
+    generator = random.Random(seed)
+    for _ in range(100):
+        pairs = [sorted(generator.choices(range(60), k=2)) for _ in range(generator.randrange(12))]
+        bitmap = [any(start <= tick < end for start, end in pairs) for tick in range(70)]
+        work = Work((BASE + start, BASE + end) for start, end in pairs)
+        for _ in range(20):
+            begin, end = sorted(generator.choices(range(70), k=2))
+            assert work.within(BASE + begin, BASE + end) == sum(bitmap[begin:end])
+    assert work.within(BASE + 5, BASE + 1) == 0
+
+
+def test_the_index_of_a_ledger_row_counts_its_step():
+    assert len(step(0, 0, 1)) == 1 + len(TABLES["steps"])
+    assert len(phase(0, "x", 1)) == 1 + len(TABLES["phases"])
+    assert len(copy(0, "h2d", "gpu:copy", 0, 1)) == 1 + len(TABLES["copies"])
