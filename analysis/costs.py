@@ -10,8 +10,8 @@ import pandas as pd
 
 from .tables import BoolArray, LongArray, floats, texts
 
-CALIBRATED_LATENCY = {"copy": "kernel", "kernel": "kernel", "memset": "kernel", "graph": "graph"}
-"""Kind of operation -> key of `launch_latency_ns` in the table `calibration`."""
+CALIBRATED_LATENCY = {"copy": "copy", "pageable": "copy", "kernel": "kernel", "memset": "kernel", "graph": "graph"}
+"""Group of operations -> key of `launch_latency_ns` in the table `calibration`."""
 
 
 def calibrated(calibration: pd.DataFrame, name: str, key: str) -> int | None:

@@ -30,9 +30,9 @@ class Gaps:
 
     steps   a row for each step with a forward:
             predecessor     what bound the forward's first operation: host (its enqueueing), copy, event (an operation
-                            of another queue), peer (the operation before it on its queue); of copies only `copy`
-            root            the same one step further: where the path leaves this step's own preparation; host, event
-                            or device (an operation of an earlier step)
+                            of another queue), peer (the operation before it on its queue); a copy is always `copy`
+            root            the same one step further: where the path leaves this step's own preparation: host, or
+                            device (an operation of an earlier step)
             idle_before_ns  from the end of the operation before it on its queue to the start of the forward
             idle_ns         all idle time of that queue since the last operation of an earlier step
             tolerance_ns    launch latency + 2 x err

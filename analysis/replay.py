@@ -79,6 +79,12 @@ class Replays:
         """The recording's table."""
         return self._recording.table(name)
 
+    def reason(self, table: str, column: str) -> str | None:
+        """Why a column is null, if the recording's meta says so."""
+        meta = getattr(self._recording, "meta", None)
+        said = meta.reason(table, column) if meta is not None else None
+        return said if isinstance(said, str) else None
+
     @property
     def first(self) -> tuple[Process, Timeline] | None:
         """The first process that can be replayed: questions about "the" period are asked of it."""

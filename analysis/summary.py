@@ -1,0 +1,242 @@
+"""A recording in one row: the figures that a sweep compares, each with its unit in its name, null with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from .exposure import exposure
+from .gaps import gaps
+from .overlap import PARTNERS, copy_overlap
+from .padding import padding
+from .phases import DEVICE_FIGURES, HOST_PHASES, phase_summary
+from .pinned import pinned_reuse
+from .replay import Replays, replays
+from .stats import Number, median, median_of_floats, quantile, total
+from .tables import LongArray, Process, TableSource, counted_steps, floats, ints, matches, processes
+from .window import MASKS
+
+MODES = ("none", "piecewise", "full")
+DISPATCH_REASONS = ("hit", "above_max", "mixed", "not_captured", "lora", "disabled")
+STEP_MEDIANS = ("num_tokens", "num_reqs", "num_h2d", "num_launches", "num_syncs")
+STEP_SUMS = ("num_moved_rows", "num_finished", "num_preempted", "num_resumed")
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """`metrics` maps every name to its value or None; `reasons` says why for each None. No NaN, no guess, no clamp.
+
+    Times are of the counted steps (no warm-up, no incomplete ones). `_p50` medians of integers are exact.
+    """
+
+    metrics: Mapping[str, Number | None]
+    reasons: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class _Row:
+    metrics: dict[str, Number | None] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def put(self, name: str, value: Number | None, reason: str | None) -> None:
+        """A figure; `reason` counts only where the figure is null."""
+        self.metrics[name] = value
+        if value is None:
+            self.reasons[name] = reason or "not recorded"
+
+
+def summarise(recording: TableSource, buffer: str = "block_table") -> Summary:
+    """The metric row of a recording. `buffer` is the staged buffer whose copies are looked at closely."""
+    row = _Row()
+    replayed = replays(recording)
+    for section in (_steps, _phases, _bound):
+        section(row, replayed)
+    for section_of in (_copies, _exposure, _overlap):
+        section_of(row, replayed, buffer)
+    for section in (_buffers, _padding):
+        section(row, replayed)
+    return Summary(row.metrics, row.reasons)
+
+
+def _counted(recording: TableSource, name: str) -> list[tuple[Process, pd.DataFrame]]:
+    """Rows of a table that belong to counted steps, process by process."""
+    found = []
+    for process in processes(recording):
+        steps, rows = process.table("steps"), process.table(name)
+        numbers, numbered = ints(steps, "step")
+        step, in_step = ints(rows, "step")
+        found.append((process, rows[in_step & np.isin(step, numbers[numbered & counted_steps(steps)])]))
+    return found
+
+
+def _values(recording: TableSource, table: str, column: str) -> LongArray:
+    parts = [ints(rows, column) for _, rows in _counted(recording, table)]
+    known = [values[valid] for values, valid in parts]
+    return np.concatenate(known) if known else np.zeros(0, dtype=np.int64)
+
+
+def _why(recording: Replays, table: str, column: str, otherwise: str) -> str:
+    """The recording's own word on why a column is null, if it has one."""
+    return recording.reason(table, column) or otherwise
+
+
+def _steps(row: _Row, recording: Replays) -> None:
+    period = _values(recording, "steps", "period_ns")
+    why = _why(recording, "steps", "period_ns", "no counted step has a period")
+    for name, value in (
+        ("period_p50_ns", median(period)), ("period_p10_ns", quantile(period, 10)),
+        ("period_p90_ns", quantile(period, 90)), ("period_p99_ns", quantile(period, 99)),
+    ):
+        row.put(name, value, why)
+    for column in ("latency_ns", "host_busy_ns", "host_wait_ns"):
+        otherwise = f"no counted step has {column}"
+        found = median(_values(recording, "steps", column))
+        row.put(column.replace("_ns", "_p50_ns"), found, _why(recording, "steps", column, otherwise))
+    for column in STEP_MEDIANS:
+        why = _why(recording, "steps", column, f"no counted step has {column}")
+        row.put(column, median(_values(recording, "steps", column)), why)
+    for column in STEP_SUMS:
+        found_values = _values(recording, "steps", column)
+        why = _why(recording, "steps", column, f"no counted step has {column}")
+        row.put(column, total(found_values) if len(found_values) else None, why)
+    overlaps = [floats(rows, "batch_overlap") for _, rows in _counted(recording, "steps")]
+    known = np.concatenate([values[valid] for values, valid in overlaps]) if overlaps else np.zeros(0)
+    row.put("mean_batch_overlap", float(known.mean()) if len(known) else None,
+            _why(recording, "steps", "batch_overlap", "no counted step has batch_overlap"))
+
+
+def _phases(row: _Row, recording: Replays) -> None:
+    found = phase_summary(recording)
+    row.put("steps_counted", found.steps_counted, None)
+    row.put("steps_warmup", found.steps_warmup, None)
+    row.put("steps_incomplete", found.steps_incomplete, None)
+    unchecked = "no counted step has a period and all four phases"
+    row.put("phases_close_share", found.closing_share, unchecked)
+    row.put("phases_worst_gap_share", found.closing_worst, unchecked)
+    host = {name: found.host.iloc[at] for at, name in enumerate(HOST_PHASES)}
+    for name, line in host.items():
+        why = _why(recording, "phases", "host_ns", f"no counted step has the phase {name}")
+        row.put(f"{name}_p50_ns", _number(line["p50_ns"]), why)
+        row.put(f"{name}_share", _number(line["share"]), why)
+    for at in range(len(found.device)):
+        line = found.device.iloc[at]
+        figure = str(line["figure"])
+        why = _why(recording, "phases", figure, f"no counted step has {figure}")
+        row.put(f"{line['name']}_{figure.removesuffix('_ns')}_p50_ns", _number(line["p50_ns"]), why)
+    assert len(found.device) == (len(HOST_PHASES) - 1) * len(DEVICE_FIGURES)
+
+
+def _number(value: object) -> Number | None:
+    """A scalar of a nullable frame; a whole float is given as the integer that it is."""
+    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
+        return None
+    return int(value) if float(value).is_integer() else float(value)
+
+
+def _bound(row: _Row, recording: Replays) -> None:
+    found = gaps(recording)
+    row.put("idle_before_forward_p50_ns", found.idle_p50_ns, found.reason)
+    for bound in ("host", "device", "copy", "event"):
+        row.put(f"{bound}_bound_share", found.shares.get(bound, 0.0) if found.shares else None, found.reason)
+
+
+def _copies(row: _Row, recording: Replays, buffer: str) -> None:
+    duration, size, delay = _by_step(recording, buffer)
+    none = f"no copy of {buffer} in a counted step"
+    why = _why(recording, "copies", "start_ns", none)
+    row.put("table_copy_p50_ns", median(duration), why)
+    row.put("table_copy_p50_bytes", median(size), none)
+    row.put("queue_delay_p50_ns", median(delay), why)
+    why = _why(recording, "copies", "size_bytes", "no host-to-device copy in a counted step")
+    row.put("copied_h2d_p50_bytes", median(_h2d_bytes(recording)), why)
+    row.put("num_waits", sum(len(rows) for _, rows in _counted(recording, "waits")), None)
+
+
+def _by_step(recording: TableSource, buffer: str) -> tuple[LongArray, LongArray, LongArray]:
+    """Copy time and bytes of each counted step that copied `buffer`, and the queue delay of each such copy."""
+    times, sizes, delays = [], [], []
+    for _, rows in _counted(recording, "copies"):
+        mine = rows[matches(rows, "buffer", buffer) & ~matches(rows, "direction", "d2h")]
+        start, has_start = ints(mine, "start_ns")
+        end, has_end = ints(mine, "end_ns")
+        enqueued, has_enqueued = ints(mine, "enqueue_end_ns")
+        timed = has_start & has_end
+        times.append(_sums(mine[timed], (end - start)[timed]))
+        size, has_size = ints(mine, "size_bytes")
+        sizes.append(_sums(mine[has_size], size[has_size]))
+        delays.append((start - enqueued)[has_start & has_enqueued])
+    empty = [np.zeros(0, dtype=np.int64)]
+    return np.concatenate(times or empty), np.concatenate(sizes or empty), np.concatenate(delays or empty)
+
+
+def _sums(rows: pd.DataFrame, values: LongArray) -> LongArray:
+    """Sums of `values` by the rows' step."""
+    numbers, place = np.unique(ints(rows, "step")[0], return_inverse=True)
+    sums = np.zeros(len(numbers), dtype=np.int64)
+    np.add.at(sums, place, values)
+    return sums
+
+
+def _h2d_bytes(recording: TableSource) -> LongArray:
+    parts = []
+    for _, rows in _counted(recording, "copies"):
+        size, has_size = ints(rows, "size_bytes")
+        mine = has_size & matches(rows, "direction", "h2d")
+        parts.append(_sums(rows[mine], size[mine]))
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def _exposure(row: _Row, recording: Replays, buffer: str) -> None:
+    found = exposure(recording, buffer)
+    counted = found.steps[found.steps["counted"].fillna(False).to_numpy(dtype=np.bool_)]
+    reasons = [str(reason) for reason in counted["reason"].dropna()]
+    why = max(reasons, key=reasons.count) if reasons else f"no copy of {buffer} in a counted step"
+    for name in ("exposed", "hidden", *(f"hidden_by_{mask}" for mask in MASKS)):
+        values, valid = ints(counted, f"{name}_ns")
+        row.put(f"{name}_p50_ns", median(values[valid]), why)
+    row.put("exposed_step_ns", found.exposed_step_ns, found.exposed_step_reason)
+    row.put("replay_misfit_ns", found.misfit_ns, "no device operation can be replayed")
+
+
+def _overlap(row: _Row, recording: Replays, buffer: str) -> None:
+    found = copy_overlap(recording, buffer)
+    counted = found[found["counted"].to_numpy(dtype=np.bool_)]
+    reasons = [str(reason) for reason in counted["reason"].dropna()]
+    why = max(reasons, key=reasons.count) if reasons else f"no copy of {buffer} in a counted step"
+    for partner in PARTNERS:
+        values, valid = floats(counted, f"{partner}_fraction")
+        row.put(f"{partner}_overlap_fraction", median_of_floats(values[valid]), why)
+
+
+def _buffers(row: _Row, recording: Replays) -> None:
+    table = pinned_reuse(recording)
+    for name in ("hazards_observed", "hazards_possible", "async_pageable"):
+        values, valid = ints(table, name)
+        where = "copies" if name == "async_pageable" else "buffers"
+        row.put(name, total(values[valid]) if valid.any() else None, f"the table {where} is empty")
+    for name in ("wait", "reserved", "capacity"):
+        column = "wait_ns" if name == "wait" else f"{name}_bytes"
+        values, valid = ints(table, column)
+        reason = _why(recording, "buffers", column, f"no buffer has {column}")
+        row.put(f"buffer_{column}", total(values[valid]) if valid.any() else None, reason)
+
+
+def _padding(row: _Row, recording: Replays) -> None:
+    found = padding(recording)
+    none = "no graph was replayed in a counted step"
+    row.put("padding_token_share", found.token_share, none)
+    row.put("padding_time_mean_ns", found.time_waste_mean_ns, found.reason)
+    row.put("padding_time_ns", found.time_waste_ns, found.reason)
+    row.put("padding_envelope_ns", found.envelope_waste_ns, found.reason)
+    row.put("replay_saving_ns", found.replay_saving_ns, found.reason)
+    decided = len(found.dispatch) > 0
+    shares = floats(found.dispatch, "share")[0]
+    for column, names in (("mode", MODES), ("reason", DISPATCH_REASONS)):
+        for name in names:
+            value = float(shares[matches(found.dispatch, column, name)].sum()) if decided else None
+            row.put(f"dispatch_{name}_share", value, "no counted step has a dispatch decision")
+    replayed = found.replayed_steps / (found.replayed_steps + found.eager_steps) if decided else None
+    row.put("graph_hit_share", replayed, "no counted step has a dispatch decision")
