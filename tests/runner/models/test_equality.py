@@ -1,0 +1,166 @@
+"""Schedule, execute, update: the whole runner's greedy text equals Hugging Face's, token for token."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from stepscope.instrumentation.probe.ledger import Ledger
+from stepscope.instrumentation.probe.null import NullProbe
+from stepscope.runner.config import RunnerConfig
+from stepscope.runner.devices import make_device
+from stepscope.runner.inputs.slot_mapping import TorchSlotMapper
+from stepscope.runner.model_runner import build_runner
+from stepscope.runner.state.block_table import BlockTable
+from stepscope.runner.state.update import WorkerState
+from stepscope.workloads.scheduler import Scheduler
+from stepscope.workloads.scheduler.config import SchedulerConfig
+from stepscope.workloads.step import StepResult
+
+BASE = {"max_num_seqs": 32, "max_num_batched_tokens": 256, "max_model_len": 192, "block_size": 4, "num_blocks": 2048}
+TIGHT = {"max_num_seqs": 16, "num_blocks": 240}
+SHARED = ("max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size", "num_blocks")
+
+
+@dataclass
+class Run:
+    """What came out of a run, and how often it met what a case is about."""
+
+    outputs: dict = field(default_factory=dict)
+    num_preempted: int = 0
+    num_resumed: int = 0
+    num_cut: int = 0
+    dispatch: list = field(default_factory=list)
+
+
+def run(requests, device="cpu", resets=(), **switches):
+    """All requests to their end. The scheduler hears of covered requests only, as if it discarded by itself."""
+    config = RunnerConfig(**(BASE | switches))
+    ledger = Ledger()
+    runner = build_runner(config, make_device(device, ledger=ledger), NullProbe(), ledger)
+    scheduler = Scheduler(SchedulerConfig(**{name: getattr(config, name) for name in SHARED}))
+    for request in requests:
+        scheduler.add_request(request)
+    outcome = Run(outputs={request.req_id: () for request in requests})
+    while scheduler.has_unfinished() or scheduler.has_pending_finished():
+        delta = scheduler.schedule()
+        covered = scheduler.covered(delta)
+        outcome.num_preempted += len(delta.preempted_req_ids)
+        outcome.num_resumed += len(delta.cached.resumed_req_ids)
+        outcome.num_cut += len(delta.num_scheduled_tokens) - len(covered)
+        sampled = runner.execute(delta).sampled
+        for req_id, tokens in sampled.items():
+            outcome.outputs[req_id] += tokens
+        scheduler.update(StepResult(delta.step, {req_id: sampled[req_id] for req_id in covered}))
+        if delta.step in resets:
+            scheduler.forced_reset()
+    outcome.dispatch = [row[5:] for row in ledger.rows["dispatch"]]  # mode and reason
+    return outcome
+
+
+@pytest.mark.parametrize("block_size", [1, 4, 16])
+@pytest.mark.parametrize("commit_order", ["first", "last"])
+def test_chunked_prefill_preemption_and_resume(reference, block_size, commit_order):
+    # GIVEN a budget that cuts most prompts and a pool that cannot hold all that run
+    tight = {"max_num_batched_tokens": 48, "max_num_seqs": 16, "num_blocks": 1 + 960 // block_size}
+    # WHEN the requests run to their end
+    outcome = run(reference.requests, block_size=block_size, commit_order=commit_order, **tight)
+    # THEN prompts were cut, requests preempted and resumed, and nobody can tell from the text
+    assert outcome.num_cut > 20
+    assert outcome.num_resumed > 3
+    assert outcome.outputs == reference.outputs
+
+
+@pytest.mark.parametrize(
+    ("graph_mode", "modes"),
+    [
+        ("full", {"full"}),
+        ("piecewise", {"piecewise"}),
+        ("full_decode_only", {"full", "none"}),
+        ("full_and_piecewise", {"full", "piecewise"}),
+    ],
+)
+def test_padded_graphs(reference, graph_mode, modes):
+    # GIVEN captured sizes that no number of tokens meets exactly, but the largest
+    sizes = (7, 23, 45, 256)
+    outcome = run(reference.requests, graph_mode=graph_mode, capture_sizes=sizes, **TIGHT)
+    assert {mode for mode, _ in outcome.dispatch} == modes
+    assert outcome.outputs == reference.outputs
+
+
+@pytest.mark.parametrize(
+    "switches",
+    [
+        {"slot_mapping": "torch"},
+        {"slot_mapping": "host", "copy_stream": "dedicated"},
+        {"token_gather": "cat", "staging": "pageable"},
+        {"logits": "all_positions", "staging": "fresh_pinned"},
+        {"staging": "pinned_single"},
+        {"device": "sim", "graph_mode": "full_and_piecewise", "capture_sizes": (8, 16, 32)},
+    ],
+    ids=lambda switches: ",".join(map(str, switches.values())),
+)
+def test_other_strategies_give_the_same_text(reference, switches):
+    assert run(reference.requests, **(TIGHT | switches)).outputs == reference.outputs
+
+
+def test_a_forced_reset_in_mid_flight(reference):
+    outcome = run(reference.requests, resets=(5, 20, 21), **TIGHT)
+    assert outcome.num_resumed >= 16
+    assert outcome.outputs == reference.outputs
+
+
+def changed(outcome, reference):
+    """Requests whose text is not the reference's."""
+    return {req_id for req_id, tokens in outcome.outputs.items() if tokens != reference.outputs[req_id]}
+
+
+def test_planted_slot_plus_one_changes_tokens(reference, monkeypatch):
+    compute = TorchSlotMapper._compute
+
+    def shifted(self, num_reqs, num_tokens):
+        compute(self, num_reqs, num_tokens)
+        self._tensors.slots[:num_tokens] += 1
+
+    monkeypatch.setattr(TorchSlotMapper, "_compute", shifted)
+    assert len(changed(run(reference.requests, num_blocks=4096), reference)) == 32
+
+
+def test_planted_stale_block_changes_tokens(reference, monkeypatch):
+    commit, commits = BlockTable.commit, []
+
+    def stale(self, num_reqs):
+        """The table of step 30 never arrives; the step after brings it up to date."""
+        commits.append(num_reqs)
+        if len(commits) == 30:
+            return 0
+        return commit(self, num_reqs)
+
+    monkeypatch.setattr(BlockTable, "commit", stale)
+    assert changed(run(reference.requests), reference)
+
+
+def test_planted_append_on_resume_changes_tokens(reference, monkeypatch):
+    merge = WorkerState._merge_cached
+
+    def appending(self, cached, step):
+        before = {req_id: self.requests[req_id].block_ids[:] for req_id in cached.resumed_req_ids}
+        arriving = merge(self, cached, step)
+        for req_id, blocks in before.items():
+            self.requests[req_id].block_ids = blocks + self.requests[req_id].block_ids
+        return arriving
+
+    monkeypatch.setattr(WorkerState, "_merge_cached", appending)
+    assert changed(run(reference.requests, max_model_len=512, **TIGHT), reference)
+
+
+def test_planted_discard_mask_off_changes_tokens(reference, monkeypatch):
+    from stepscope.runner.sampling.sampler import Sampler
+
+    sample = Sampler.sample
+
+    def undiscarded(self, hidden, inputs, sampling):
+        inputs.discard[:] = False
+        return sample(self, hidden, inputs, sampling)
+
+    monkeypatch.setattr(Sampler, "sample", undiscarded)
+    outcome = run(reference.requests, max_num_batched_tokens=48)
+    assert len(changed(outcome, reference)) > 20
