@@ -68,7 +68,7 @@ def run_minimal(
     case = load_case(file, example)
     runner = _runner(case)
     watcher = _Watcher(runner, _known_point(at), _known_fault(plant), case.focus)
-    runner.points.observe(watcher)
+    runner.observe(watcher)
     parts: list[str] = []
     for delta in case.deltas():
         watcher.step = delta.step

@@ -43,7 +43,7 @@ def resolve(tree: Mapping[str, Any]) -> PointSpec:
     scheduler = workload.scheduler
     runner = dataclasses.replace(spec.runner, **{name: getattr(scheduler, name) for name in SHARED_SIZES})
     _check_skip(spec, workload)
-    check_runner(runner)
+    _validate(runner)
     measure = dataclasses.replace(spec.measure, warmup_steps=_warmup_steps(spec.measure, workload))
     return dataclasses.replace(spec, device=device, runner=runner, measure=measure)
 
@@ -90,8 +90,10 @@ def _check_skip(spec: PointSpec, workload: Workload) -> None:
         )
 
 
-def check_runner(config: RunnerConfig) -> None:
-    """Refuse sizes and combinations that no runner can be built for. Raises UsageError that names the field."""
-    for name in ("max_num_seqs", "max_num_batched_tokens", "block_size", "ring_slots"):
-        if getattr(config, name) < 1:
-            raise UsageError(f"runner.{name}: is {getattr(config, name)}; it must be at least 1")
+def _validate(runner: RunnerConfig) -> None:
+    from ..runner.validity import validate
+
+    try:
+        validate(runner)
+    except UsageError as error:
+        raise UsageError(f"runner.{error}") from error
