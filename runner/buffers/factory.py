@@ -1,0 +1,86 @@
+"""Makes staged buffers by the switch `staging`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from ...errors import UsageError
+from ...instrumentation.probe.ledger import Ledger
+from ..config import Staging
+from ..devices.base import Device, StreamName
+from .guards import EventGuard, Guard
+from .publication import Publisher
+from .slots import FreshPinned, Pageable, PinnedRing, Supply
+from .staged import StagedBuffer, StagedTable
+
+MakeGuard = Callable[[Device, StreamName], Guard]
+
+
+class BufferFactory:
+    """Buffers of one runner, all staged alike.
+
+    staging      pinned_ring, pinned_single, pageable, fresh_pinned (runner.config.Staging)
+    ring_slots   slots of a pinned ring
+    make_guard   EventGuard: an event a buffer; pass one StepGuard for all (`lambda *_: guard`) to share it
+    verify       checksum every copy; see Publisher
+
+    Where the device has no pinned memory, every buffer is pageable and `memory_reason` says why.
+    Raises UsageError for an unknown staging and for a ring without slots.
+    """
+
+    def __init__(
+        self, device: Device, ledger: Ledger, staging: Staging = "pinned_ring", *, ring_slots: int = 2,
+        make_guard: MakeGuard = EventGuard, verify: bool = False,
+    ) -> None:
+        if staging not in ("pinned_ring", "pinned_single", "pageable", "fresh_pinned"):
+            raise UsageError(
+                f"staging: unknown value {staging!r}; known are pinned_ring, pinned_single, pageable, fresh_pinned"
+            )
+        if ring_slots < 1:
+            raise UsageError(f"ring_slots: {ring_slots} is below 1; a ring needs at least one slot")
+        self.staging: Staging = staging if device.pinned else "pageable"
+        self.memory_reason = "" if staging == self.staging else device.pinned_reason
+        self._device = device
+        self._ledger = ledger
+        self._slots = 1 if staging == "pinned_single" else ring_slots
+        self._make_guard = make_guard
+        self._verify = verify
+        self._made: list[Publisher] = []
+
+    def buffer(
+        self, name: str, capacity: int, dtype: torch.dtype, *, stream: StreamName = "compute",
+    ) -> StagedBuffer:
+        """A buffer of `capacity` elements whose copies run on `stream`."""
+        if self.staging == "pageable":
+            supply: Supply = Pageable(self._device.host_tensor((capacity,), dtype, pinned=False))
+        else:
+            supply = self._pinned((capacity,), dtype, stream)
+        return StagedBuffer(self._device, capacity, dtype, self._publisher(name, stream, supply))
+
+    def table(
+        self, name: str, rows: int, width: int, *, dtype: torch.dtype = torch.int32, stream: StreamName = "compute",
+    ) -> StagedTable:
+        """A table [rows, width] whose copies run on `stream`. The mirror is never page-locked: it may be large."""
+        mirror = self._device.host_tensor((rows, width), dtype, pinned=False)
+        if self.staging == "pageable":
+            supply: Supply = Pageable(mirror)
+        else:
+            supply = self._pinned((rows, width), dtype, stream)
+        return StagedTable(self._device, mirror, self._publisher(name, stream, supply))
+
+    def flush(self) -> None:
+        """Write the rows of all buffers that still wait for a verdict (`verify`); call after a synchronize."""
+        for publisher in self._made:
+            publisher.flush()
+
+    def _pinned(self, shape: Sequence[int], dtype: torch.dtype, stream: StreamName) -> Supply:
+        if self.staging == "fresh_pinned":
+            return FreshPinned(self._device, shape, dtype)
+        return PinnedRing(self._device, shape, dtype, self._slots, self._make_guard(self._device, stream))
+
+    def _publisher(self, name: str, stream: StreamName, supply: Supply) -> Publisher:
+        publisher = Publisher(self._device, self._ledger, name, stream, supply, verify=self._verify)
+        self._made.append(publisher)
+        return publisher

@@ -1,0 +1,129 @@
+"""One piece of host memory that a copy reads from, and the kinds of supply that hand such pieces out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy.typing as npt
+import torch
+
+from ..devices.base import Device, Event
+from .guards import Guard
+
+Memory = Literal["pinned", "pageable"]
+
+
+@dataclass(slots=True)
+class Slot:
+    """Host memory as a tensor (for the copy) and as a NumPy view of the same storage (for the writer).
+
+    index    place in its ring; None for memory that is used once
+    copy     correlation of the last copy that reads it, 0 before the first
+    event    behind that copy; the guard sets it
+    uses     copies made from it so far
+    wait_ns  what the writer waited for it, last time
+    exposed  it was handed out without proof that its last copy had ended
+    """
+
+    index: int | None
+    tensor: torch.Tensor
+    array: npt.NDArray[Any]
+    copy: int = 0
+    event: Event | None = None
+    uses: int = 0
+    wait_ns: int = 0
+    exposed: bool = False
+
+
+class Supply(Protocol):
+    """Where slots come from. Byte counts are of all slots together."""
+
+    memory: Memory
+    capacity_bytes: int
+    reserved_bytes: int
+
+    def acquire(self, reason: str) -> Slot:
+        """A slot that may be written, after waiting for the copy that reads it (a guarded supply)."""
+        ...
+
+    def sent(self, slot: Slot) -> None:
+        """A copy from `slot` was enqueued; `slot.copy` names it."""
+        ...
+
+
+class PinnedRing:
+    """`count` page-locked slots, used in turn; the guard keeps a writer from a slot whose copy may be in flight."""
+
+    memory: Memory = "pinned"
+
+    def __init__(self, device: Device, shape: Sequence[int], dtype: torch.dtype, count: int, guard: Guard) -> None:
+        self.slots = [_slot(device, shape, dtype, index) for index in range(count)]
+        self.capacity_bytes = sum(slot.array.nbytes for slot in self.slots)
+        self.reserved_bytes = sum(locked_bytes(slot.array.nbytes) for slot in self.slots)
+        self._device = device
+        self._guard = guard
+        self._next = 0
+
+    def acquire(self, reason: str) -> Slot:
+        """The slot that was used longest ago."""
+        slot = self.slots[self._next]
+        self._next = (self._next + 1) % len(self.slots)
+        slot.wait_ns = self._guard.wait(slot, reason) if slot.copy else 0
+        slot.exposed = not self._device.host_has_seen(slot.copy)
+        return slot
+
+    def sent(self, slot: Slot) -> None:
+        """Have the guard remember the copy."""
+        self._guard.protect(slot)
+
+
+class FreshPinned:
+    """A new page-locked tensor for each use. The caching allocator underneath recycles, and keeps what is in flight."""
+
+    memory: Memory = "pinned"
+
+    def __init__(self, device: Device, shape: Sequence[int], dtype: torch.dtype) -> None:
+        self._device = device
+        self._shape = tuple(shape)
+        self._dtype = dtype
+        self.capacity_bytes = dtype.itemsize * torch.Size(self._shape).numel()
+        self.reserved_bytes = locked_bytes(self.capacity_bytes)
+
+    def acquire(self, reason: str) -> Slot:
+        """Memory that no copy has read before."""
+        return _slot(self._device, self._shape, self._dtype, None)
+
+    def sent(self, slot: Slot) -> None:
+        """Nothing to guard: it is not written again."""
+
+
+class Pageable:
+    """One ordinary tensor. Its copy has read it all when the call returns, so it may be written at once."""
+
+    memory: Memory = "pageable"
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._slot = Slot(0, tensor, tensor.numpy())
+        self.capacity_bytes = self.reserved_bytes = self._slot.array.nbytes
+
+    def acquire(self, reason: str) -> Slot:
+        """The slot."""
+        return self._slot
+
+    def sent(self, slot: Slot) -> None:
+        """Nothing to guard."""
+
+
+def locked_bytes(asked: int) -> int:
+    """What torch's caching host allocator locks for a request: the next power of two. An estimate, not a reading.
+
+    129.5 MiB -> 256 MiB (pytorch/pytorch#150517).
+    """
+    return 1 << (asked - 1).bit_length() if asked > 0 else 0
+
+
+def _slot(device: Device, shape: Sequence[int], dtype: torch.dtype, index: int | None) -> Slot:
+    tensor = device.host_tensor(shape, dtype, pinned=True)
+    return Slot(index, tensor, tensor.numpy())

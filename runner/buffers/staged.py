@@ -1,0 +1,98 @@
+"""Staged buffers of one dimension (tokens, positions, lengths) and of two (the block table)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ..devices.base import Device
+from .publication import Publisher
+from .slots import PinnedRing, Slot
+
+
+class StagedBuffer:
+    """[capacity] elements: acquire, write, publish, each once a step and in this order.
+
+    `gpu` keeps its address. The array that `acquire` returned is the reader's until the publish, and stale after the
+    next acquire: in a ring it is then another slot.
+    """
+
+    def __init__(self, device: Device, capacity: int, dtype: torch.dtype, publisher: Publisher) -> None:
+        self.gpu = device.empty((capacity,), dtype)
+        self.publisher = publisher
+        self._slot: Slot | None = None
+
+    @property
+    def cpu(self) -> torch.Tensor:
+        """The host tensor of the slot acquired last."""
+        assert self._slot is not None, f"buffer {self.publisher.name}: nothing acquired yet"
+        return self._slot.tensor
+
+    def acquire(self) -> npt.NDArray[Any]:
+        """The whole host side, safe to write; its contents are whatever an earlier step left there."""
+        self._slot = self.publisher.acquire()
+        return self._slot.array
+
+    def publish(self, count: int, changed_bytes: int | None = None) -> int:
+        """Copy the first `count` elements to `gpu`. Returns the copy's correlation, 0 for an empty copy."""
+        assert self._slot is not None, f"buffer {self.publisher.name}: publish without acquire"
+        return self.publisher.send(self._slot, self.gpu[:count], self._slot.tensor[:count], changed_bytes)
+
+    def flush(self) -> None:
+        """Write the `buffers` rows that still wait for a verdict; see Publisher."""
+        self.publisher.flush()
+
+
+class StagedTable:
+    """[rows, width]: an authoritative mirror in ordinary memory, behind it slots that are brought up to date lazily.
+
+    Whoever writes a row of `mirror` calls `touch`. At a publish only rows that changed since the slot was last used are
+    copied into it; the first rows then travel whole.
+    """
+
+    def __init__(self, device: Device, mirror: torch.Tensor, publisher: Publisher) -> None:
+        self._mirror = mirror
+        self.mirror: npt.NDArray[Any] = mirror.numpy()
+        self.gpu = device.empty(mirror.shape, mirror.dtype)
+        self.publisher = publisher
+        supply = publisher.supply
+        slots = len(supply.slots) if isinstance(supply, PinnedRing) else 0
+        self._stale = np.ones((slots, mirror.shape[0]), dtype=np.bool_)  # rows that a slot has not got yet
+        self._changed = np.zeros(mirror.shape[0], dtype=np.bool_)  # rows written since the last publish
+        self._row_bytes = mirror.shape[1] * mirror.element_size()
+
+    def touch(self, row: int) -> None:
+        """The mirror's row was written."""
+        self._stale[:, row] = True
+        self._changed[row] = True
+
+    def publish(self, num_rows: int, changed_bytes: int | None = None) -> int:
+        """Copy the first `num_rows` rows to `gpu`. Returns the copy's correlation.
+
+        `changed_bytes` defaults to the rows among them that were touched since the last publish.
+        """
+        slot = self.publisher.acquire()
+        self._fill(slot, num_rows)
+        if changed_bytes is None:
+            changed_bytes = int(np.count_nonzero(self._changed[:num_rows])) * self._row_bytes
+        self._changed[:num_rows] = False
+        return self.publisher.send(slot, self.gpu[:num_rows], slot.tensor[:num_rows], changed_bytes)
+
+    def flush(self) -> None:
+        """Write the `buffers` rows that still wait for a verdict; see Publisher."""
+        self.publisher.flush()
+
+    def _fill(self, slot: Slot, num_rows: int) -> None:
+        """Bring the slot's first rows up to date. Pageable memory is the mirror itself; fresh memory has no past."""
+        if slot.tensor is self._mirror:
+            return
+        if slot.index is None:
+            slot.array[:num_rows] = self.mirror[:num_rows]
+            return
+        stale = self._stale[slot.index, :num_rows]
+        rows = np.flatnonzero(stale)
+        slot.array[rows] = self.mirror[rows]
+        stale[:] = False
