@@ -46,6 +46,18 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     reserve_full_input: bool = True
     reserve_output: bool = False
 
+    def __post_init__(self) -> None:
+        for field in self.__struct_fields__:
+            self._check(field, getattr(self, field))
+
+    def _check(self, field: str, value: object) -> None:
+        """Counts are at least 1 and lists not empty; the scheduler's configuration checks what may be 0."""
+        numbers = value if isinstance(value, tuple) else (value,)
+        smallest = min((n for n in numbers if isinstance(n, int) and not isinstance(n, bool)), default=1)
+        least = 0 if field == "long_prefill_token_threshold" else 1
+        if not numbers or smallest < least:
+            raise UsageError(f"regime {self.slug}: {field} is {value}; at least {least} it must be, and lists not empty")
+
     def build(self, source: Seeded) -> Workload:
         """The workload of these parameters."""
         return self.assemble(self.requests(source))
@@ -85,8 +97,6 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def enough_blocks(self, requests: Sequence[Request], rows: int) -> int:
         """The null block, and room for the `rows` longest requests at the same time."""
-        if self.block_size < 1:
-            raise UsageError(f"regime {self.slug}: block_size is {self.block_size}; it must be at least 1")
         tokens = (min(request.prompt_len + request.output_len, self.max_model_len) for request in requests)
         blocks = sorted((-(-count // self.block_size) for count in tokens), reverse=True)
         return 1 + sum(blocks[:rows])

@@ -89,13 +89,11 @@ class Churn(Regime, frozen=True, kw_only=True):
     num_reqs: int = 64
     num_requests: int | None = None
     prompt_lens: tuple[int, ...] = (8, 24, 48)
-    output_lens: tuple[int, ...] = (6, 9, 13, 24)
+    output_lens: tuple[int, ...] = (5, 6, 7, 8, 9, 11, 13, 16, 19, 24)
     steps: int = 100
 
     def requests(self, source: Seeded) -> list[Request]:
         """Lengths from two independent streams."""
-        if not self.prompt_lens or not self.output_lens:
-            raise UsageError(f"regime {self.slug}: prompt_lens and output_lens must not be empty")
         count = self.num_requests or self._enough_requests()
         prompts = generator(source.seed, "churn/prompt-lengths").choice(self.prompt_lens, size=count)
         outputs = generator(source.seed, "churn/output-lengths").choice(self.output_lens, size=count)
@@ -126,8 +124,8 @@ class GraphEdge(Regime, frozen=True, kw_only=True):
 
     def requests(self, source: Seeded) -> list[Request]:
         """The batch only shrinks: at the end of each stair as many requests end as the next size is smaller."""
-        if not self.sizes or self.sizes[-1] < 1 or any(small >= large for large, small in pairwise(self.sizes)):
-            raise UsageError(f"regime {self.slug}: sizes {self.sizes} must descend and stay above 0")
+        if any(small >= large for large, small in pairwise(self.sizes)):
+            raise UsageError(f"regime {self.slug}: sizes {self.sizes} must descend")
         if self.sizes[0] * self.prompt_len > self.max_num_batched_tokens:
             raise UsageError(
                 f"regime {self.slug}: {self.sizes[0]} prompts of {self.prompt_len} exceed max_num_batched_tokens "

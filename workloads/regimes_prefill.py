@@ -32,8 +32,6 @@ class Chunked(Regime, frozen=True, kw_only=True):
     def requests(self, source: Seeded) -> list[Request]:
         """Decodes first, so that each step serves them before it cuts the long prompt."""
         decodes = self.num_reqs - 1
-        if decodes < 0:
-            raise UsageError(f"regime {self.slug}: num_reqs is {self.num_reqs}; it must be at least 1")
         long_len = self.long_prompt_len or min(_LONG_PROMPT, self.max_model_len - self.long_output_len)
         filling = prefill_steps(self.num_reqs, self.prompt_len, self.max_num_batched_tokens)
         chunk = self.max_num_batched_tokens - decodes
@@ -104,8 +102,8 @@ class PrefixStorm(Regime, frozen=True, kw_only=True):
 
     def requests(self, source: Seeded) -> list[Request]:
         """Prefixes in turn."""
-        if self.num_prefixes < 1 or not 1 <= self.suffix_len <= self.prefix_len:
-            raise UsageError(f"regime {self.slug}: num_prefixes >= 1 and 1 <= suffix_len <= prefix_len must hold")
+        if self.suffix_len > self.prefix_len:
+            raise UsageError(f"regime {self.slug}: suffix_len {self.suffix_len} exceeds prefix_len {self.prefix_len}")
         return [
             source.request(
                 f"r{index}",

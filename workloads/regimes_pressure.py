@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from ..errors import UsageError
 from .regime_base import Regime, Seeded
 from .requests import Request
 from .seeds import generator
@@ -72,6 +73,8 @@ class Thrash(Regime, frozen=True, kw_only=True):
 
     def requests(self, source: Seeded) -> list[Request]:
         """Even draws from two independent streams."""
+        if self.prompt_high < self.prompt_low or self.output_high < self.output_low:
+            raise UsageError(f"regime {self.slug}: prompt_high and output_high must not lie below the low ends")
         prompts = generator(source.seed, "thrash/prompt-lengths").integers(
             self.prompt_low, self.prompt_high, size=self.num_reqs, endpoint=True
         )

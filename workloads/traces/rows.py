@@ -35,7 +35,9 @@ class Columns:
     hash_block: int = 0
 
     def to_ns(self, raw: object) -> int:
-        """The row's time as nanoseconds. Raises BadTimestamp."""
+        """The row's time as nanoseconds, 0 where the format has none. Raises BadTimestamp."""
+        if self.time is None:
+            return 0
         if self.unit_ns is not None:
             return scaled_ns(raw, self.unit_ns)
         return wall_time_ns(str(raw))
