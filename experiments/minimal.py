@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import BrokenInvariant
+from ..errors import BrokenInvariant, UsageError
 from ..instrumentation.probe import Ledger, NullProbe
 from ..runner.devices import make_device
 from ..runner.model_runner import ModelRunner, build_runner
@@ -24,6 +26,11 @@ class MinimalOutcome:
 
     text: str
     broken: BrokenInvariant | None = None
+
+
+_WHY_NOT: Mapping[PointName, str] = defaultdict(
+    lambda: "it schedules no token", add_request="no request enters the batch in it"
+)
 
 
 class _Stop(Exception):
@@ -65,20 +72,33 @@ def run_minimal(
     """Run a case and print the step in focus (or every step). Raises UsageError for a bad name or file."""
     if plant == "list":
         return MinimalOutcome("\n".join(f"{name:20} {fault.doc}" for name, fault in FAULTS.items()))
-    case = load_case(file, example)
-    runner = _runner(case)
-    watcher = _Watcher(runner, _known_point(at), _known_fault(plant), case.focus)
-    runner.observe(watcher)
+    point, fault = _known_point(at), _known_fault(plant)
+    try:
+        case = load_case(file, example)
+        runner = _runner(case)
+        watcher = _Watcher(runner, point, fault, case.focus)
+        runner.observe(watcher)
+        return _run(case, runner, watcher, every=every)
+    except UsageError as error:
+        if file is None or str(error).startswith(str(file)):
+            raise
+        raise UsageError(f"{file}: {error}") from error
+
+
+def _run(case: Case, runner: ModelRunner, watcher: _Watcher, *, every: bool) -> MinimalOutcome:
     parts: list[str] = []
     for delta in case.deltas():
         watcher.step = delta.step
         try:
             case.results.append(runner.execute(delta))
         except _Stop:
-            return MinimalOutcome("\n".join([*parts, f"step {delta.step}, at {at}\n{watcher.stopped}".rstrip("\n")]))
+            heading = f"step {delta.step}, at {watcher.stop_at}"
+            return MinimalOutcome("\n".join([*parts, f"{heading}\n{watcher.stopped}".rstrip("\n")]))
         except BrokenInvariant as broken:
             shown = _shown(watcher.record, case, heading=True)
             return MinimalOutcome("\n".join([*parts, shown]).rstrip("\n"), broken)
+        if watcher.stop_at is not None and delta.step == case.focus:
+            return MinimalOutcome(f"step {delta.step} does not pass {watcher.stop_at}: {_WHY_NOT[watcher.stop_at]}")
         if every or delta.step == case.focus:
             parts.append(_shown(watcher.record, case, heading=every))
     return MinimalOutcome("\n".join(parts).rstrip("\n"))

@@ -83,7 +83,7 @@ class Case:
         return self._scheduled()
 
     def _by_hand(self) -> Iterator[StepDelta]:
-        new = tuple(_new_request(self.name, request) for request in self.spec.requests)
+        new = tuple(_new_request(self.spec, request) for request in self.spec.requests)
         scheduled = {request.id: request.scheduled or 0 for request in self.spec.requests}
         yield StepDelta(0, new, num_scheduled_tokens=scheduled)
         if self.spec.finish:
@@ -117,12 +117,18 @@ class Case:
             scheduler.update(self.results[-1])
 
 
-def _new_request(case: str, request: RequestSpec) -> NewRequest:
-    where = f"{case}: requests[{request.id}]"
+def _new_request(case: CaseSpec, request: RequestSpec) -> NewRequest:
+    where = f"requests[{request.id}]"
     if request.scheduled is None or not request.blocks:
         raise UsageError(f"{where}: a step by hand needs `scheduled` and `blocks` in every request")
-    if request.computed + request.scheduled > request.prompt:
+    end = request.computed + request.scheduled
+    if end > request.prompt:
         raise UsageError(f"{where}: computed {request.computed} + scheduled {request.scheduled} exceed its prompt")
+    if end > len(request.blocks) * case.block_size:
+        raise UsageError(f"{where}: its blocks hold {len(request.blocks) * case.block_size} tokens, it needs {end}")
+    for block in request.blocks:
+        if not 0 < block < case.num_blocks:
+            raise UsageError(f"{where}: block {block} is not one of 1 .. {case.num_blocks - 1}; 0 is the null block")
     prompt = (np.arange(request.prompt, dtype=np.int32) * 7 + ord(request.id[0])) % _VOCAB
     sampling = SamplingParams(temperature=request.temperature)
     return NewRequest(request.id, prompt.astype(np.int32), (request.blocks,), request.computed, sampling)
@@ -166,23 +172,20 @@ def load_case(file: Path | None, example: str | None) -> Case:
             raise unknown("example", name, EXAMPLES)
         spec, focus = EXAMPLES[name]
         return Case(name, spec, focus)
-    try:
-        spec = convert(CaseSpec, load_tree(file), "")
-    except UsageError as error:
-        raise UsageError(str(error) if str(error).startswith(str(file)) else f"{file}: {error}") from error
-    _check(str(file), spec)
-    return Case(str(file), spec, 1 if spec.finish else spec.steps - 1)
+    spec = convert(CaseSpec, load_tree(file), "")
+    _check(spec)
+    return Case(file.name, spec, 1 if spec.finish else spec.steps - 1)
 
 
-def _check(where: str, spec: CaseSpec) -> None:
+def _check(spec: CaseSpec) -> None:
     if not spec.requests:
-        raise UsageError(f"{where}: requests: the list is empty; give at least one")
+        raise UsageError("requests: the list is empty; give at least one")
     names = [request.id for request in spec.requests]
     for name in names:
         if names.count(name) > 1 or not name:
-            raise UsageError(f"{where}: requests: the id {name!r} is empty or given twice; ids must differ")
+            raise UsageError(f"requests: the id {name!r} is empty or given twice; ids must differ")
     if spec.steps < 1:
-        raise UsageError(f"{where}: steps: {spec.steps} is too small; at least 1")
+        raise UsageError(f"steps: {spec.steps} is too small; at least 1")
     strangers = set(spec.finish) - set(names)
     if strangers:
-        raise UsageError(f"{where}: finish: no request is named {min(strangers)!r}")
+        raise UsageError(f"finish: no request is named {min(strangers)!r}")
