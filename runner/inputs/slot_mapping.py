@@ -47,7 +47,7 @@ class SlotMapper(Protocol):
 
 
 class TorchSlotMapper:
-    """Tensor operations on the device. Also stands in for the Triton kernel where there is no GPU."""
+    """Tensor operations on the device."""
 
     def __init__(self, device: Device, tensors: SlotTensors, block_size: int, fence: Fence) -> None:
         self._device = device
@@ -85,6 +85,54 @@ class TorchSlotMapper:
         tensors.slots[:num_tokens] = slots
         if num_tokens < self._mapped:
             tensors.slots[num_tokens : self._mapped] = PAD_SLOT
+        self._mapped = num_tokens
+
+
+class KernelStandIn:
+    """What the Triton kernel does, on device tensors that live in host memory (devices cpu and sim).
+
+    It reads and writes the same tensors as the kernel, through NumPy views, so that a stale table shows in the slots;
+    and it costs little, so that a host phase on the cpu device is not mostly the price of standing in.
+    """
+
+    def __init__(self, device: Device, tensors: SlotTensors, block_size: int, fence: Fence) -> None:
+        self._device = device
+        self._fence = fence
+        self._block_size = block_size
+        self._boundaries = tensors.query_start_loc.numpy()
+        self._positions = tensors.positions.numpy()
+        self._table = tensors.block_table.numpy()
+        self._slots = tensors.slots.numpy()
+        self._logits_indices = tensors.logits_indices.numpy()
+        self._rows = np.arange(self._table.shape[0])
+        self._slots[:] = PAD_SLOT
+        self._mapped = 0
+
+    def map(self, batch: InputBatch, flat: FlatIndices, consumes: Sequence[int]) -> None:
+        """One launch."""
+        num_reqs, num_tokens = batch.num_reqs, flat.num_tokens
+        self._fence()
+        self._device.launch(
+            "slot_mapping",
+            lambda: self._compute(num_reqs, num_tokens),
+            Work("slot_mapping", tokens=num_tokens, rows=num_reqs),
+            consumes=consumes,
+        )
+
+    def _compute(self, num_reqs: int, num_tokens: int) -> None:
+        ends = self._boundaries[1 : num_reqs + 1]
+        last = self._logits_indices[:num_reqs]
+        np.subtract(ends, 1, out=last)
+        np.maximum(last, 0, out=last)
+        positions, slots = self._positions[:num_tokens], self._slots[:num_tokens]
+        rows = self._rows[:num_reqs].repeat(ends - self._boundaries[:num_reqs])
+        logical = positions // self._block_size
+        # slot = block * B + (position - logical * B); `slots` is int64, so nothing is multiplied in 32 bits
+        np.subtract(self._table[rows, logical], logical, out=slots)
+        np.multiply(slots, self._block_size, out=slots)
+        np.add(slots, positions, out=slots)
+        if num_tokens < self._mapped:
+            self._slots[num_tokens : self._mapped] = PAD_SLOT
         self._mapped = num_tokens
 
 
@@ -143,11 +191,13 @@ class HostSlotMapper:
 def make_device_mapper(
     kind: SlotMappingBackend, device: Device, tensors: SlotTensors, block_size: int, fence: Fence
 ) -> SlotMapper:
-    """The mapper for `triton` or `torch`. Without a GPU the Triton kernel's result is computed by tensor operations,
-    and a modelled device charges it as the kernel: a launch is a launch.
+    """The mapper for `triton` or `torch`. Without a GPU something stands in for the Triton kernel, and a modelled
+    device charges it as the kernel: a launch is a launch.
     """
-    if kind == "triton" and device.tensor_device.type == "cuda":
-        return TritonSlotMapper(device, tensors, block_size, fence)
-    if kind in ("triton", "torch"):
+    if kind == "torch":
         return TorchSlotMapper(device, tensors, block_size, fence)
-    raise UsageError(f"slot_mapping: unknown value {kind!r}; known are triton, torch, host")
+    if kind != "triton":
+        raise UsageError(f"slot_mapping: unknown value {kind!r}; known are triton, torch, host")
+    if device.tensor_device.type == "cuda":
+        return TritonSlotMapper(device, tensors, block_size, fence)
+    return KernelStandIn(device, tensors, block_size, fence)

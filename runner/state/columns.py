@@ -83,6 +83,7 @@ class PrefixColumn:
     def __init__(self, rows: int, width: int, dtype: torch.dtype) -> None:
         self.tensor = torch.zeros((rows, width), dtype=dtype)
         self.values: npt.NDArray[Any] = self.tensor.numpy()
+        self.flat: npt.NDArray[Any] = self.values.reshape(-1)
         self.lengths: npt.NDArray[np.int32] = np.zeros(rows, dtype=np.int32)
         self.width = width
 

@@ -15,8 +15,9 @@ from stepscope.runner.inputs.commit_order import make_commit
 from stepscope.runner.inputs.copy_ordering import make_copy_ordering
 from stepscope.runner.inputs.flat_indices import FlatIndexBuilder
 from stepscope.runner.inputs.prepare import DeviceTensors, InputBuffers, InputPreparation, Strategies
-from stepscope.runner.inputs.slot_mapping import HostSlotMapper, SlotTensors, TorchSlotMapper
+from stepscope.runner.inputs.slot_mapping import HostSlotMapper, SlotTensors, make_device_mapper
 from stepscope.runner.inputs.token_gather import make_gather
+from stepscope.runner.model_runner import build_runner
 from stepscope.runner.probe_points import ProbePoints
 from stepscope.runner.state.block_table import BlockTable
 from stepscope.runner.state.input_batch import InputBatch
@@ -120,7 +121,7 @@ class InputBench(StateBench):
         else:
             outputs = [torch.zeros(max_tokens, dtype=torch.int64), torch.zeros(rows, dtype=torch.int64)]
             tensors = SlotTensors(self.buffers.query_start_loc.gpu, self.buffers.positions.gpu, table, *outputs)
-            mapper = TorchSlotMapper(self.device, tensors, block_size, fence)
+            mapper = make_device_mapper(slots, self.device, tensors, block_size, fence)
         strategies = Strategies(
             make_commit(order, NullProbe()),
             ordering,
@@ -146,6 +147,12 @@ def _cached(*entries, resumed=(), history=None):
         resumed_req_ids=frozenset(resumed),
         all_token_ids={req: np.asarray(tokens, dtype=np.int32) for req, tokens in (history or {}).items()},
     )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread():
+    """The small steps of these tests are slower on two threads than on one."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture
@@ -209,3 +216,39 @@ def shared_case():
         return json.loads((folder / "case.json").read_text()), {key.strip(): json.loads(text) for key, text in pairs}
 
     return load
+
+
+class TinyRunner:
+    """A whole runner on the cpu device, driven by hand-written deltas with enough blocks given up front."""
+
+    def __init__(self, probe=None, ledger=None, device=None, allow_hazards=False, **switches):
+        sizes = {
+            "max_num_seqs": 8, "max_num_batched_tokens": 64, "max_model_len": 64, "block_size": 4, "num_blocks": 128,
+            "check": "every",
+        }  # fmt: skip
+        self.ledger = ledger or Ledger()
+        self.device = device or CpuDevice(self.ledger)
+        self.config = RunnerConfig(**(sizes | switches))
+        self.runner = build_runner(
+            self.config, self.device, probe or NullProbe(), self.ledger, allow_hazards=allow_hazards
+        )
+        self.step = 0
+        self.lengths = {}
+
+    def run(self, scheduled, new=(), cached=None, **rest):
+        delta = StepDelta(
+            self.step, tuple(new), cached or CachedRequests(), dict(scheduled),
+            frozenset(rest.get("finished", ())), tuple(rest.get("preempted", ())),
+        )  # fmt: skip
+        self.step += 1
+        return self.runner.execute(delta).sampled
+
+    def new(self, req_id, prompt, blocks, computed=0, sampling=None):
+        self.lengths[req_id] = len(prompt)
+        prompt = np.asarray(prompt, dtype=np.int32)
+        return NewRequest(req_id, prompt, (tuple(blocks),), computed, sampling or SamplingParams())
+
+
+@pytest.fixture
+def tiny_runner():
+    return TinyRunner

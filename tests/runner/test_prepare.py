@@ -22,7 +22,7 @@ def article_batch(bench, cached):
 
 
 @pytest.mark.parametrize("gather", ["index_select", "cat"])
-@pytest.mark.parametrize("slots", ["torch", "host"])
+@pytest.mark.parametrize("slots", ["triton", "torch", "host"])
 @pytest.mark.parametrize("order", ["first", "last", "skip"])
 def test_the_articles_three_requests(input_bench, cached, gather, slots, order):
     inputs = article_batch(input_bench(gather=gather, slots=slots, order=order), cached)

@@ -1,4 +1,4 @@
-"""The three mappers against the article's formula, worked out in plain Python. The kernel runs in the interpreter."""
+"""The mappers against the article's formula in plain Python; `triton` is its stand-in, the kernel runs interpreted."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import torch
 from stepscope.instrumentation.probe.ledger import Ledger
 from stepscope.runner.devices.cpu import CpuDevice
 from stepscope.runner.inputs.flat_indices import FlatIndexBuilder
-from stepscope.runner.inputs.slot_mapping import HostSlotMapper, SlotTensors, TorchSlotMapper
+from stepscope.runner.inputs.slot_mapping import HostSlotMapper, SlotTensors, make_device_mapper
 
 SHARED_ORACLE = Path(__file__).resolve().parents[2].parent / "shared" / "oracles" / "runner_cases.json"
 KERNEL_SCRIPT = """
@@ -70,9 +70,9 @@ def by_mapper(kind, step):
     fenced = []
     fence = partial(fenced.append, True)
     slots, logits = (torch.full((size,), 12345, dtype=torch.int64) for size in (tokens, rows))
-    if kind == "torch":
+    if kind != "host":
         tensors = SlotTensors(*map(torch.from_numpy, (boundaries, positions, table)), slots, logits)
-        mapper = TorchSlotMapper(CpuDevice(Ledger()), tensors, step["block_size"], fence)
+        mapper = make_device_mapper(kind, CpuDevice(Ledger()), tensors, step["block_size"], fence)
     else:
         mapper = HostSlotMapper(Shared(slots), Shared(logits), step["block_size"], fence)
     mapper.map(batch, flat, ())
@@ -112,12 +112,12 @@ LONG = make_step(16, [list(range(1, 200)), [300]], [3000, 1], [40, 3], 3100)  # 
 STEPS = [ARTICLE, LARGE, HUGE, IDLE, LONG]
 
 
-@pytest.mark.parametrize("kind", ["torch", "host"])
+@pytest.mark.parametrize("kind", ["triton", "torch", "host"])
 def test_the_articles_slots(kind):
     assert by_mapper(kind, ARTICLE) == {"slots": [9, 20, 21, 22, 16, 17, -1, -1, -1], "logits": [0, 3, 5]}
 
 
-@pytest.mark.parametrize("kind", ["torch", "host"])
+@pytest.mark.parametrize("kind", ["triton", "torch", "host"])
 @pytest.mark.parametrize("step", STEPS)
 def test_mappers_follow_the_formula(kind, step):
     answer = by_mapper(kind, step)
@@ -134,7 +134,7 @@ def test_slots_are_64_bit():
 def test_case_6(shared_case):
     case, expected = shared_case(6)
     step = make_step(case["block_size"], [[case["block"]]], [1], [case["offset"]], 1)
-    for kind in ("torch", "host"):
+    for kind in ("triton", "torch", "host"):
         assert by_mapper(kind, step)["slots"] == [expected["slot"]]
     stride = case["num_kv_heads"] * case["head_size"]
     slots = torch.tensor(by_mapper("torch", step)["slots"])
@@ -163,7 +163,7 @@ def test_the_kernel_in_tritons_interpreter(kernel_answers):
         assert answer["logits"] == [max(end - 1, 0) for end in step["query_start_loc"][1:]]
 
 
-@pytest.mark.parametrize("kind", ["torch", "host"])
+@pytest.mark.parametrize("kind", ["triton", "torch", "host"])
 def test_oracle(runner_oracle, kind):
     cases = runner_oracle("slot_mapping")
     for case, step in zip(cases, oracle_steps(cases), strict=True):
