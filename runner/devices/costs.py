@@ -131,7 +131,8 @@ class CostModel:
             known = ", ".join((*sorted(self._costs.operations), "forward"))
             gpu = self.calibration.gpu
             raise UsageError(f"operation kind {work.kind!r} is not calibrated on {gpu}; known: {known}")
-        return self._stair(stairs.rows, stairs.ns, work.rows, f"rows of {work.kind}")
+        rows = max(work.rows, work.tokens) if work.kind == "lm_head" else work.rows  # it may run on every position
+        return self._stair(stairs.rows, stairs.ns, rows, f"rows of {work.kind}")
 
     def _stair(self, keys: tuple[int, ...], values: tuple[int, ...], n: int, what: str) -> int:
         value = stair(keys, values, n)
