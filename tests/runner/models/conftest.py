@@ -58,20 +58,20 @@ def _state_dict(config, weights):
     return state
 
 
-@torch.inference_mode()
 def hf_greedy(model, prompts, num_outputs):
-    """Greedy continuations. Rows are padded on the right, which a causal model cannot see."""
-    longest = max(len(prompt) for prompt in prompts) + num_outputs
+    """Greedy continuations by `generate`, prompts padded on the left and masked there."""
+    longest = max(len(prompt) for prompt in prompts)
     tokens = torch.zeros((len(prompts), longest), dtype=torch.int64)
-    ends = torch.tensor([len(prompt) for prompt in prompts])
+    mask = torch.zeros_like(tokens)
     for row, prompt in enumerate(prompts):
-        tokens[row, : len(prompt)] = torch.from_numpy(prompt.astype(np.int64))
-    rows = torch.arange(len(prompts))
-    for _ in range(num_outputs):
-        hidden = model.model(tokens[:, : int(ends.max())], use_cache=False).last_hidden_state
-        tokens[rows, ends] = model.lm_head(hidden[rows, ends - 1]).argmax(dim=-1)
-        ends += 1
-    return [tuple(tokens[i, len(prompt) : len(prompt) + num_outputs].tolist()) for i, prompt in enumerate(prompts)]
+        tokens[row, longest - len(prompt) :] = torch.from_numpy(prompt.astype(np.int64))
+        mask[row, longest - len(prompt) :] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        out = model.generate(
+            tokens, attention_mask=mask, max_new_tokens=num_outputs, do_sample=False, pad_token_id=0, use_cache=True
+        )
+    return [tuple(row) for row in out[:, longest:].tolist()]
 
 
 @dataclass(frozen=True)

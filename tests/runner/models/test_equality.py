@@ -1,19 +1,20 @@
 """Schedule, execute, update: the whole runner's greedy text equals Hugging Face's, token for token."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from stepscope.instrumentation.probe.ledger import Ledger
 from stepscope.instrumentation.probe.null import NullProbe
 from stepscope.runner.config import RunnerConfig
 from stepscope.runner.devices import make_device
-from stepscope.runner.inputs.slot_mapping import TorchSlotMapper
+from stepscope.runner.inputs.prepare import InputPreparation
 from stepscope.runner.model_runner import build_runner
+from stepscope.runner.sampling.sampler import Sampler
 from stepscope.runner.state.block_table import BlockTable
 from stepscope.runner.state.update import WorkerState
 from stepscope.workloads.scheduler import Scheduler
 from stepscope.workloads.scheduler.config import SchedulerConfig
-from stepscope.workloads.step import StepResult
+from stepscope.workloads.step import SamplingParams, StepResult
 
 BASE = {"max_num_seqs": 32, "max_num_batched_tokens": 256, "max_model_len": 192, "block_size": 4, "num_blocks": 2048}
 TIGHT = {"max_num_seqs": 16, "num_blocks": 240}
@@ -89,11 +90,9 @@ def test_padded_graphs(reference, graph_mode, modes):
 @pytest.mark.parametrize(
     "switches",
     [
-        {"slot_mapping": "torch"},
-        {"slot_mapping": "host", "copy_stream": "dedicated"},
-        {"token_gather": "cat", "staging": "pageable"},
-        {"logits": "all_positions", "staging": "fresh_pinned"},
-        {"staging": "pinned_single"},
+        {"slot_mapping": "host", "copy_stream": "dedicated", "token_gather": "cat"},
+        {"slot_mapping": "torch", "staging": "pageable", "logits": "all_positions"},
+        {"staging": "fresh_pinned"},
         {"device": "sim", "graph_mode": "full_and_piecewise", "capture_sizes": (8, 16, 32)},
     ],
     ids=lambda switches: ",".join(map(str, switches.values())),
@@ -108,19 +107,36 @@ def test_a_forced_reset_in_mid_flight(reference):
     assert outcome.outputs == reference.outputs
 
 
+@pytest.mark.parametrize("seeded", [True, False])
+def test_drawn_text_does_not_depend_on_chunks_preemptions_or_neighbours(reference, seeded):
+    # GIVEN requests that sample, with seeds of their own or with the runner's
+    requests = [
+        replace(request, sampling=SamplingParams(0.8, top_k=40, top_p=0.95, seed=i if seeded else None))
+        for i, request in enumerate(reference.requests[:16])
+    ]
+    # WHEN they run at ease, and in chunks with preemptions beside greedy requests
+    at_ease = run(requests).outputs
+    pressed = run([*requests, *reference.requests[16:]], max_num_batched_tokens=48, num_blocks=180)
+    # THEN each has the same text
+    assert pressed.num_resumed > 3
+    assert {req_id: pressed.outputs[req_id] for req_id in at_ease} == at_ease
+    assert changed(Run(at_ease), reference) == at_ease.keys()
+
+
 def changed(outcome, reference):
     """Requests whose text is not the reference's."""
     return {req_id for req_id, tokens in outcome.outputs.items() if tokens != reference.outputs[req_id]}
 
 
 def test_planted_slot_plus_one_changes_tokens(reference, monkeypatch):
-    compute = TorchSlotMapper._compute
+    prepare = InputPreparation.prepare
 
-    def shifted(self, num_reqs, num_tokens):
-        compute(self, num_reqs, num_tokens)
-        self._tensors.slots[:num_tokens] += 1
+    def shifted(self, batch, delta):
+        inputs = prepare(self, batch, delta)
+        inputs.slot_mapping[: inputs.num_tokens] += 1
+        return inputs
 
-    monkeypatch.setattr(TorchSlotMapper, "_compute", shifted)
+    monkeypatch.setattr(InputPreparation, "prepare", shifted)
     assert len(changed(run(reference.requests, num_blocks=4096), reference)) == 32
 
 
@@ -153,8 +169,6 @@ def test_planted_append_on_resume_changes_tokens(reference, monkeypatch):
 
 
 def test_planted_discard_mask_off_changes_tokens(reference, monkeypatch):
-    from stepscope.runner.sampling.sampler import Sampler
-
     sample = Sampler.sample
 
     def undiscarded(self, hidden, inputs, sampling):
