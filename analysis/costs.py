@@ -22,28 +22,28 @@ def calibrated(calibration: pd.DataFrame, name: str, key: str) -> int | None:
 
 
 def launch_latencies(
-    calibration: pd.DataFrame, kinds: Sequence[str], delay_ns: LongArray, host_started: BoolArray
+    calibration: pd.DataFrame, groups: Sequence[str], delay_ns: LongArray, host_started: BoolArray
 ) -> dict[str, int]:
-    """Latency by kind of operation: from the end of the call to the start on an idle queue.
+    """Latency from the end of the call to the start on an idle queue, by group (`Operations.latency_group`).
 
     The lower median over operations that the host itself started (`host_started`, nothing on the device held them
-    back). A kind without such operations takes the calibrated latency, else that of the other kinds together, but never
+    back). A group without such operations takes the calibrated latency, else that of the others together, but never
     more than its own smallest delay.
     """
-    names = np.array(kinds, dtype=object)
+    names = np.array(groups, dtype=object)
     found = {}
     anyone = np.sort(delay_ns[host_started])
-    for kind in dict.fromkeys(kinds):
-        mine = names == kind
+    for group in dict.fromkeys(groups):
+        mine = names == group
         free = np.sort(delay_ns[mine & host_started])
         if len(free):
-            found[kind] = int(free[(len(free) - 1) // 2])
+            found[group] = int(free[(len(free) - 1) // 2])
             continue
-        constant = calibrated(calibration, "launch_latency_ns", CALIBRATED_LATENCY.get(kind, "kernel"))
+        constant = calibrated(calibration, "launch_latency_ns", CALIBRATED_LATENCY.get(group, "kernel"))
         if constant is None and len(anyone):
             constant = int(anyone[(len(anyone) - 1) // 2])
         least = int(delay_ns[mine].min())
-        found[kind] = least if constant is None else min(constant, least)
+        found[group] = least if constant is None else min(constant, least)
     return found
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from .overlap import forward_rows
+from .operations import forward_rows
 from .replay import Timeline, replays
 from .stats import Number, median
 from .tables import LongArray, Process, TableSource, counted_steps, first_by, ints, records, stack

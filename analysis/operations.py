@@ -28,6 +28,7 @@ class Operations:
     phase        host phase in which it was enqueued, None outside phases
     call_ns      start of the enqueueing call;  enqueued_ns  its end
     start_ns, end_ns, err_ns   on the device
+    pageable     copy from or to pageable memory
     blocking     the call returned only after the operation had ended (a copy of pageable memory)
     left_out     operations that cannot be replayed: without an enqueueing call or without device times
     """
@@ -44,11 +45,17 @@ class Operations:
     start_ns: LongArray
     end_ns: LongArray
     err_ns: LongArray
+    pageable: BoolArray
     blocking: BoolArray
     left_out: int
 
     def __len__(self) -> int:
         return len(self.correlation)
+
+    @property
+    def latency_group(self) -> list[str]:
+        """What its launch latency has in common with others: its kind, copies of pageable memory apart."""
+        return ["pageable" if apart else kind for kind, apart in zip(self.kind, self.pageable, strict=True)]
 
     def index(self) -> dict[int, int]:
         """correlation -> position."""
@@ -57,7 +64,7 @@ class Operations:
 
 COLUMNS = (
     "correlation", "lane", "kind", "buffer", "copy_row", "step",
-    "call_ns", "enqueued_ns", "start_ns", "end_ns", "err_ns", "blocking", "usable",
+    "call_ns", "enqueued_ns", "start_ns", "end_ns", "err_ns", "pageable", "blocking", "usable",
 )
 
 
@@ -77,6 +84,7 @@ def operations(process: Process) -> Operations:
         copy_row=column["copy_row"], step=column["step"], phase=phases_at(process, column["call_ns"]),
         call_ns=column["call_ns"], enqueued_ns=column["enqueued_ns"], start_ns=column["start_ns"],
         end_ns=column["end_ns"], err_ns=column["err_ns"],
+        pageable=kept["pageable"].to_numpy(dtype=np.bool_),
         blocking=kept["blocking"].to_numpy(dtype=np.bool_), left_out=int((~usable).sum()),
     )
 
@@ -100,7 +108,7 @@ def _copies(copies: pd.DataFrame) -> pd.DataFrame:
         "kind": ["copy"] * len(copies), "buffer": texts(copies, "buffer"),
         "copy_row": np.arange(len(copies), dtype=np.int64), "step": np.where(in_step, step, -1),
         "call_ns": np.where(has_call, call, enqueued), "enqueued_ns": enqueued, "start_ns": start, "end_ns": end,
-        "err_ns": ints(copies, "err_ns")[0], "blocking": synchronous & (enqueued >= end),
+        "err_ns": ints(copies, "err_ns")[0], "pageable": pageable, "blocking": synchronous & (enqueued >= end),
         "usable": known & has_enqueued & has_start & has_end,
     })
 
@@ -134,11 +142,12 @@ def _merged(rows: pd.DataFrame) -> pd.DataFrame:
         "correlation": correlation, "lane": texts(rows, "lane"), "kind": texts(rows, "kind"), "buffer": None,
         "copy_row": np.full(len(rows), -1, dtype=np.int64), "step": np.where(in_step, step, -1),
         "start_ns": start, "end_ns": end, "err_ns": ints(rows, "err_ns")[0],
-        "blocking": np.zeros(len(rows), dtype=np.bool_), "usable": known & has_start & has_end,
+        "pageable": np.zeros(len(rows), dtype=np.bool_), "blocking": np.zeros(len(rows), dtype=np.bool_),
+        "usable": known & has_start & has_end,
     })
     if not ops["correlation"].duplicated().any():
         return ops
-    first = dict.fromkeys(("lane", "kind", "copy_row", "step", "blocking"), "first")
+    first = dict.fromkeys(("lane", "kind", "copy_row", "step", "pageable", "blocking"), "first")
     groups = ops.groupby("correlation", sort=False)
     merged = groups.agg({**first, "start_ns": "min", "end_ns": "max", "err_ns": "max", "usable": "all"}).reset_index()
     merged["buffer"] = None
@@ -160,3 +169,9 @@ def phases_at(process: Process, times_ns: LongArray) -> list[str | None]:
     place = np.searchsorted(starts, times_ns, side="right") - 1
     inside = (place >= 0) & (times_ns <= ends[np.maximum(place, 0)])
     return [names[at] if within else None for at, within in zip(place, inside, strict=True)]
+
+
+def forward_rows(ops: Operations) -> BoolArray:
+    """Operations that the host enqueued in the phase `forward` of a step, copies left out."""
+    named = np.array([phase == "forward" for phase in ops.phase], dtype=np.bool_)
+    return named & (ops.copy_row < 0) & (ops.step >= 0)

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from .intervals import pairwise_overlap_bounds
-from .operations import Operations, operations
+from .operations import Operations, forward_rows, operations
+from .replay import Replays
 from .tables import (
     BoolArray,
     LongArray,
@@ -40,10 +41,11 @@ def copy_overlap(recording: TableSource, buffer: str = "block_table") -> pd.Data
     X_ns, X_min_ns, X_max_ns (over all shifts of C by at most err_ns), X_fraction (of |C|);
     reason: why something is null, else null.
     """
-    return gather(recording, lambda process: _copy_overlap(process, buffer))
+    known = {process: line.ops for process, line in recording.parts if line} if isinstance(recording, Replays) else {}
+    return gather(recording, lambda process: _copy_overlap(process, known.get(process) or operations(process), buffer))
 
 
-def _copy_overlap(process: Process, buffer: str) -> pd.DataFrame:
+def _copy_overlap(process: Process, ops: Operations, buffer: str) -> pd.DataFrame:
     copies = process.table("copies")
     copies = copies[matches(copies, "buffer", buffer)] if len(copies) else copies
     start, has_start = ints(copies, "start_ns")
@@ -61,7 +63,7 @@ def _copy_overlap(process: Process, buffer: str) -> pd.DataFrame:
     partners = {
         "build": spans_by_step(process, "range", "build_indices", step),
         "preprocess": spans_by_step(process, "phase", "preprocess", step),
-        "previous_forward": _previous_forward(process, step),
+        "previous_forward": _previous_forward(ops, step),
     }
     for name, (there, found) in partners.items():
         found = found & in_step
@@ -126,9 +128,8 @@ def _hull(step: LongArray, start: LongArray, end: LongArray, wanted: LongArray) 
     return hull, found
 
 
-def _previous_forward(process: Process, wanted: LongArray) -> tuple[LongArray, BoolArray]:
+def _previous_forward(ops: Operations, wanted: LongArray) -> tuple[LongArray, BoolArray]:
     """The device interval of the latest forward of a step before each wanted one."""
-    ops = operations(process)
     forward = forward_rows(ops)
     steps = np.unique(ops.step[forward])
     if not len(steps):
@@ -137,9 +138,3 @@ def _previous_forward(process: Process, wanted: LongArray) -> tuple[LongArray, B
     chosen = steps[np.maximum(before, 0)]
     hull, found = _hull(ops.step[forward], ops.start_ns[forward], ops.end_ns[forward], chosen)
     return hull, found & (before >= 0)
-
-
-def forward_rows(ops: Operations) -> BoolArray:
-    """Operations that the host enqueued in the phase `forward` of a step, copies left out."""
-    named = np.array([phase == "forward" for phase in ops.phase], dtype=np.bool_)
-    return named & (ops.copy_row < 0) & (ops.step >= 0)

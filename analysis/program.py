@@ -29,12 +29,13 @@ class ProgramBuilder:
                                strict=True))
         self.start = ops.start_ns - self.origin_ns
         self.end = ops.end_ns - self.origin_ns
-        self._enqueued = self._points() - self.origin_ns
-        self._starts, self._ends = self.start.tolist(), self.end.tolist()
+        enqueued = self._points() - self.origin_ns
+        self._starts, self._ends, self._enqueued = self.start.tolist(), self.end.tolist(), enqueued.tolist()
         self._blocked = self._queue_bound()
+        self._groups = ops.latency_group
         calibration = process.table("calibration")
         host_started = self.start > np.array(self._blocked, dtype=np.int64)
-        self.latency = launch_latencies(calibration, ops.kind, self.start - self._enqueued, host_started)
+        self.latency = launch_latencies(calibration, self._groups, self.start - enqueued, host_started)
         self._wait_costs = wait_costs(calibration, [
             (call - self.origin_ns, back - self.origin_ns, self._ends[op])
             for call, back, op in self._wait_rows if op is not None
@@ -113,8 +114,10 @@ class ProgramBuilder:
         tails: dict[str, int] = {}
         bound = []
         for op, lane in enumerate(self._ops.lane):
-            ends = [tails.get(lane, -1), *(self._ends[before] for before in self._events.get(op, ()))]
-            bound.append(max(ends))
+            latest = tails.get(lane, -1)
+            for before in self._events.get(op, ()):
+                latest = max(latest, self._ends[before])
+            bound.append(latest)
             tails[lane] = self._ends[op]
         return bound
 
@@ -136,8 +139,8 @@ class ProgramBuilder:
             self._now = max(self._now, time)
 
     def _enqueue(self, op: int) -> None:
-        delay = self._starts[op] - int(self._enqueued[op])
-        usual = self.latency[self._ops.kind[op]]
+        delay = self._starts[op] - self._enqueued[op]
+        usual = self.latency[self._groups[op]]
         latency = delay if self._starts[op] > self._blocked[op] else min(usual, delay)
         self.at[op] = len(self._program)
         duration = max(0, self._ends[op] - self._starts[op])

@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from ..instrumentation.queues import HostWork, Instruction, Replay, replay
 from .operations import Operations, operations
 from .program import ProgramBuilder
-from .tables import NOBODY, LongArray, Process, TableSource, first_by, ints, matches, processes
+from .tables import NOBODY, LongArray, Process, Split, TableSource, first_by, ints, matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Timeline:
     phases         the host phase of each instruction, None outside phases
     at             operation (position in `ops`) -> index of its Enqueue in `program`
     step_numbers   recorded steps in order of their start;  step_at  index of the instruction that ends at that start
-    latency_ns     launch latency by kind of operation, as this recording shows it
+    latency_ns     launch latency by group of operations (`Operations.latency_group`), as this recording shows it
     baseline       the program replayed unchanged
     misfit_ns      largest |replayed - recorded| of an operation's start or end
     """
@@ -68,16 +67,12 @@ def timeline(process: Process) -> Timeline | None:
     )
 
 
-class Replays:
+class Replays(Split):
     """A recording with each process's timeline built once, for several questions to the same replay."""
 
     def __init__(self, recording: TableSource) -> None:
-        self._recording = recording
-        self.parts = [(process, timeline(process)) for process in processes(recording)] or [(NOBODY, None)]
-
-    def table(self, name: str) -> pd.DataFrame:
-        """The recording's table."""
-        return self._recording.table(name)
+        super().__init__(recording)
+        self.parts = [(process, timeline(process)) for process in self.processes] or [(NOBODY, None)]
 
     def reason(self, table: str, column: str) -> str | None:
         """Why a column is null, if the recording's meta says so."""

@@ -29,9 +29,9 @@ class TableSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Process:
-    """The rows of one process of a Recording. `keys` are the key values that its rows share."""
+    """The rows of one process of a Recording. `keys` are the key values that its rows share; equal to itself only."""
 
     keys: Mapping[str, object]
     tables: Mapping[str, pd.DataFrame]
@@ -47,10 +47,24 @@ NOBODY = Process({}, {})
 PROCESS_TABLES = ("steps", "phases", "spans", "copies", "waits", "edges", "dispatch", "buffers")
 
 
+class Split:
+    """A recording that was split by process once, for several questions."""
+
+    def __init__(self, recording: TableSource) -> None:
+        self._recording = recording
+        self.processes = processes(recording)
+
+    def table(self, name: str) -> pd.DataFrame:
+        """The recording's table."""
+        return self._recording.table(name)
+
+
 def processes(recording: TableSource) -> list[Process]:
     """Split a recording by process. `calibration` belongs to all of them and is handed to each."""
     if isinstance(recording, Process):
         return [recording]
+    if isinstance(recording, Split):
+        return recording.processes
     calibration = recording.table("calibration")
     parts: dict[tuple[object, ...], dict[str, pd.DataFrame]] = {}
     for name in PROCESS_TABLES:
@@ -103,7 +117,10 @@ def texts(frame: pd.DataFrame, name: str) -> list[str | None]:
     """A string column as Python strings, None where null."""
     if name not in frame.columns:
         return [None] * len(frame)
-    return [None if value is None or value is pd.NA or value != value else str(value) for value in frame[name]]
+    column = frame[name]
+    values = np.array(column, dtype=object)
+    values[column.isna().to_numpy(dtype=np.bool_)] = None
+    return list(values)
 
 
 def matches(frame: pd.DataFrame, name: str, *wanted: str) -> BoolArray:

@@ -55,8 +55,9 @@ class Lab:
     def _enqueue(self, lane: str, duration: int, cost: int, latency: int) -> tuple[int, int, int, int]:
         op, call = len(self.ops) + 1, self.now
         self.now += cost
-        start = max([self.now + latency, self.tails.get(lane, 0), *(self.ops[o][1] for o in self.pending.get(lane, []))])
+        start = max(self.now + latency, self.tails.get(lane, 0))
         for awaited in self.pending.pop(lane, []):
+            start = max(start, self.ops[awaited][1])
             self.add("edges", kind="event", waiting=op, awaited=awaited)
         self.ops[op] = (start, start + duration)
         self.tails[lane] = start + duration
@@ -126,8 +127,9 @@ def source() -> Callable[..., Source]:
     return lambda **rows: Source(rows)
 
 
-def run_steps(lab: Lab, count: int, *, order: str = "first", in_flight: int = 1, copy_ns: int = 155, lane: str = "gpu:compute",
-              forward_ns: int = 488, build_ns: int = 60, other_ns: int = 40, between_ns: int = 10) -> Lab:
+def run_steps(lab: Lab, count: int, *, order: str = "first", in_flight: int = 1, copy_ns: int = 155,
+              lane: str = "gpu:compute", forward_ns: int = 488, build_ns: int = 60, other_ns: int = 40,
+              between_ns: int = 10) -> Lab:
     """A small engine loop: commit, build, small copy, slot mapping (first consumer), forward, sample; tokens awaited.
 
     `in_flight` steps may be in the queue: the host waits for the tokens of step n - in_flight + 1 at its end.

@@ -15,13 +15,11 @@ def random_program(lab, seed: int):
     """Host work, launches, copies, events and waits in random order, within steps and phases or not."""
     rng = random.Random(seed)
     ops: list[int] = []
-    number = 0
-    for _ in range(rng.randint(3, 12)):
+    for number in range(rng.randint(3, 12)):
         with lab.step(number), lab.span(rng.choice(["preprocess", "forward", "sample"]), "phase"):
             for _ in range(rng.randint(1, 8)):
                 act(lab, rng, ops)
         act(lab, rng, ops)
-        number += 1
     return lab
 
 
@@ -41,9 +39,9 @@ def act(lab, rng: random.Random, ops: list[int]) -> None:
         lab.wait(rng.choice(ops), overhead=rng.randint(1, 4), wakeup=rng.randint(0, 9))
 
 
-@pytest.mark.parametrize("base", [0, 2**60])
-def test_replaying_unchanged_reproduces_1000_random_programs(lab, base: int) -> None:
-    for seed in range(500):
+@pytest.mark.parametrize(("base", "seeds"), [(0, range(100)), (2**60, range(100, 130))])
+def test_replaying_unchanged_reproduces_random_programs(lab, base: int, seeds: range) -> None:
+    for seed in seeds:
         made = random_program(lab(base), seed)
         if not made.ops:
             continue
@@ -64,11 +62,10 @@ def test_usual_costs_are_read_off_the_recording(lab, steps) -> None:
 
 def test_an_operation_without_its_launch_or_times_is_left_out_and_counted(lab, steps) -> None:
     made = steps(lab(), 3)
-    made.rows["spans"] = [row for row in made.rows["spans"] if not (row["kind"] == "launch" and row["name"] == "sample")]
+    made.rows["spans"] = [row for row in made.rows["spans"] if (row["kind"], row["name"]) != ("launch", "sample")]
     made.rows["copies"][1]["start_ns"] = None
     [(_, line)] = replays(made.recording()).parts
     assert line.ops.left_out == 4
-    assert "sample" not in {row for row in line.ops.lane}
     assert len(line.ops) == 3 * 5 - 4
 
 

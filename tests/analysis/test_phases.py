@@ -1,0 +1,82 @@
+"""Phases close to the period; host and device figures stay apart; what does not count is left out and counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepscope.analysis.phases import phase_steps, phase_summary
+
+BASES = [0, 2**60]
+
+
+def host(name: str, step: int, host_ns: int | None, **device: int) -> dict:
+    return {"step": step, "name": name, "host_ns": host_ns, **device}
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_medians_shares_and_closing_of_a_run(lab, steps, base: int) -> None:
+    made = steps(lab(base), 5)
+    summary = phase_summary(made.recording())
+    row = {line["name"]: line for line in summary.host.to_dict("records")}
+    # preprocess: 4 + 60 + 4 + 4 + 40; forward: a launch; sample: until the tokens are there; 10 between
+    assert [row[name]["p50_ns"] for name in ("preprocess", "forward", "between_steps")] == [112, 4, 10]
+    assert sum(line["share"] for line in row.values()) == pytest.approx(1.0)
+    assert (summary.steps_counted, summary.closing_checked, summary.closing_worst) == (5, 4, 0.0)
+    assert [line["name"] for line in summary.ranges.to_dict("records")] == ["build_indices"]
+    assert summary.ranges.iloc[0]["p50_ns"] == 60
+    assert summary.ranges.iloc[0]["share"] == pytest.approx(60 / 112)
+
+
+def test_warmup_incomplete_and_null_do_not_count(source) -> None:
+    steps = [
+        {"step": 0, "period_ns": 900, "warmup": True, "complete": True},
+        {"step": 1, "period_ns": 100, "warmup": False, "complete": True},
+        {"step": 2, "period_ns": 100, "warmup": False, "complete": False},
+        {"step": 3, "period_ns": None, "warmup": False, "complete": True},
+        {"step": 4, "period_ns": 100, "warmup": None, "complete": None},
+    ]
+    phases = [host("preprocess", number, 40 + number) for number in range(4)]
+    phases += [host("preprocess", 4, None), host("forward", 1, 59), host("sample", 1, 0), host("between_steps", 1, 5)]
+    summary = phase_summary(source(steps=steps, phases=phases))
+    assert (summary.steps_counted, summary.steps_warmup, summary.steps_incomplete) == (3, 1, 1)
+    row = summary.host.iloc[0]
+    assert (row["n"], row["p10_ns"], row["p50_ns"], row["p90_ns"]) == (2, 41, 42.0, 43)
+    assert row["share"] == 0.41  # step 3 has no period
+    assert (summary.closing_checked, summary.closing_share) == (1, 0.0)
+    assert summary.closing_worst == pytest.approx(0.05)
+
+
+def test_device_figures_are_null_where_not_measured_and_never_added_to_host(source) -> None:
+    steps = [{"step": 0, "period_ns": 100, "complete": True}]
+    phases = [host("preprocess", 0, 40, span_ns=300, busy_ns=None), host("forward", 0, 60, span_ns=500, starved_ns=20)]
+    device = phase_summary(source(steps=steps, phases=phases)).device.set_index(["name", "figure"])
+    assert device.loc[("preprocess", "span_ns"), "p50_ns"] == 300
+    assert device.loc[("forward", "starved_ns"), "p50_ns"] == 20
+    assert device.loc[("forward", "busy_ns"), "n"] == 0
+    assert device["p50_ns"].isna().sum() == 6
+    table = phase_steps(source(steps=steps, phases=phases))
+    assert table["preprocess_ns"].tolist() == [40]
+    assert table["sum_ns"].isna().all()
+
+
+def test_half_nanoseconds_of_a_median_are_exact(source) -> None:
+    steps = [{"step": number, "period_ns": 2**51 + number, "complete": True} for number in range(2)]
+    phases = [host("preprocess", number, 2**51 + number) for number in range(2)]
+    assert phase_summary(source(steps=steps, phases=phases)).host.iloc[0]["p50_ns"] == 2**51 + 0.5
+
+
+def test_two_processes_with_the_same_step_numbers_stay_apart(lab, steps) -> None:
+    one, two = steps(lab(pid=1), 3), steps(lab(pid=2), 3, build_ns=600)
+    merged = one.recording()
+    merged.rows = {name: one.rows[name] + two.rows[name] for name in one.rows}
+    table = phase_steps(merged)
+    assert table["pid"].tolist() == [1, 1, 1, 2, 2, 2]
+    assert table["preprocess_ns"].tolist() == [112] * 3 + [652] * 3
+    assert phase_summary(merged).steps_counted == 6
+
+
+def test_an_empty_recording_has_no_figures(source) -> None:
+    summary = phase_summary(source())
+    assert summary.steps_counted == 0
+    assert summary.host["p50_ns"].isna().all()
+    assert summary.closing_worst is None
