@@ -74,10 +74,9 @@ class _BetweenSteps:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """One thread for the mathematics that stands in for kernels, and no full garbage collection over old objects."""
+    """One thread for the mathematics that stands in for kernels, and no garbage collection over older objects."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    gc.collect()
     gc.freeze()
     try:
         yield
