@@ -11,7 +11,7 @@ from stepscope.runner.models.weights import random_weights
 from stepscope.workloads.requests import Request
 
 NUM_REQUESTS = 32
-NUM_OUTPUTS = 40
+NUM_OUTPUTS = 32
 LONGEST_PROMPT = 120
 
 

@@ -57,8 +57,7 @@ def run(requests, device="cpu", resets=(), **switches):
     return outcome
 
 
-@pytest.mark.parametrize("block_size", [1, 4, 16])
-@pytest.mark.parametrize("commit_order", ["first", "last"])
+@pytest.mark.parametrize(("block_size", "commit_order"), [(1, "first"), (4, "first"), (4, "last"), (16, "last")])
 def test_chunked_prefill_preemption_and_resume(reference, block_size, commit_order):
     # GIVEN a budget that cuts most prompts and a pool that cannot hold all that run
     tight = {"max_num_batched_tokens": 48, "max_num_seqs": 16, "num_blocks": 1 + 960 // block_size}
@@ -107,11 +106,10 @@ def test_a_forced_reset_in_mid_flight(reference):
     assert outcome.outputs == reference.outputs
 
 
-@pytest.mark.parametrize("seeded", [True, False])
-def test_drawn_text_does_not_depend_on_chunks_preemptions_or_neighbours(reference, seeded):
-    # GIVEN requests that sample, with seeds of their own or with the runner's
+def test_drawn_text_does_not_depend_on_chunks_preemptions_or_neighbours(reference):
+    # GIVEN requests that sample, every other with a seed of its own
     requests = [
-        replace(request, sampling=SamplingParams(0.8, top_k=40, top_p=0.95, seed=i if seeded else None))
+        replace(request, sampling=SamplingParams(0.8, top_k=40, top_p=0.95, seed=i if i % 2 else None))
         for i, request in enumerate(reference.requests[:16])
     ]
     # WHEN they run at ease, and in chunks with preemptions beside greedy requests
