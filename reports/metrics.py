@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .document import Cell, Column, Missing, Quantity, Unit
+from .formatting import UNIT_TITLES
 
 _SUFFIXES: tuple[tuple[str, Unit], ...] = (
     ("_ns", "ns"), ("_bytes", "bytes"), ("_share", "fraction"), ("_fraction", "fraction"), ("_overlap", "fraction"),
@@ -39,3 +40,17 @@ def cell_of(
     if value is not None:
         return Quantity(value, unit_of(name))
     return Missing(reasons.get(name) or (f"the point {status}" if status != "ok" else "the point does not have it"))
+
+
+def plot_title(name: str) -> str:
+    """A panel's heading: "exposed p50 [µs]", "padding token share [%]"."""
+    unit = UNIT_TITLES["us" if unit_of(name) == "ns" else unit_of(name)]
+    return f"{title_of(name)} [{unit}]" if unit else title_of(name)
+
+
+def plot_scale(name: str, value: float | None) -> float | None:
+    """The value on that axis: µs for times, % for fractions, as it is for the rest."""
+    if value is None:
+        return None
+    factor = {"ns": 0.001, "fraction": 100.0}.get(unit_of(name), 1.0)
+    return round(value * factor, 4)

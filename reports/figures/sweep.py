@@ -100,3 +100,37 @@ def _line(line: Line, panel: Panel, *, legend: bool) -> dict[str, Any]:
         "line": {"color": colour, "width": 2, "dash": _DASHES[line.dash % len(_DASHES)]}, "marker": {"color": colour},
         "hovertemplate": f"{line.name}<br>%{{x}}: %{{y}}<extra></extra>",
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """Points of one colour: length of the copy and its exposed part in ns, with a hover text each."""
+
+    name: str
+    copy_ns: tuple[float, ...]
+    exposed_ns: tuple[float, ...]
+    texts: tuple[str, ...]
+
+
+def cloud_figure(clouds: Sequence[Cloud]) -> Figure:
+    """Scatter of exposed against copy time, with the line on which all of the copy is exposed."""
+    top = max((value for cloud in clouds for value in (*cloud.copy_ns, *cloud.exposed_ns)), default=1.0) / 1_000
+    traces: list[dict[str, Any]] = [{
+        "type": "scatter", "mode": "lines", "x": [0, top], "y": [0, top], "name": "all of it exposed",
+        "line": {"color": palette.BETWEEN, "dash": "dot", "width": 1.5}, "hoverinfo": "skip",
+    }]
+    symbols = ("circle", "diamond", "square", "triangle-up", "cross")
+    for index, cloud in enumerate(clouds):
+        colour = palette.SERIES[index % len(palette.SERIES)]
+        traces.append({
+            "type": "scatter", "mode": "markers", "name": cloud.name, "text": cloud.texts,
+            "x": palette.microseconds(cloud.copy_ns), "y": palette.microseconds(cloud.exposed_ns),
+            "marker": {"color": palette.translucent(colour, 0.65), "size": 10, "symbol": symbols[index % len(symbols)],
+                       "line": {"color": colour, "width": 1}},
+            "hovertemplate": "copy %{x} µs, exposed %{y} µs<br>%{text}<extra></extra>",
+        })
+    layout = {
+        "xaxis": {"title": {"text": "length of the copy, p50 [µs]"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": "exposed, p50 [µs]"}, "rangemode": "tozero"},
+    }
+    return Figure(tuple(traces), layout, height_px=400)

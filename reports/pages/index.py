@@ -22,7 +22,7 @@ def index_document(entries: Sequence[IndexEntry], name: str) -> Document:
         rows = tuple(Row((entry.name, entry.error)) for entry in broken)
         table = Table("Not readable", (Column("name"), Column("why")), rows)
         sections.append(Section("broken", "Not readable", (table,), brief=True))
-    origin = ", ".join(sorted({entry.calibration for entry in entries if entry.calibration}))
+    origin = ", ".join(sorted({entry.origin for entry in entries if entry.origin}))
     notice = "Modelled rows say so; compare them with nothing but their own kind." if origin else ""
     return Document(name, f"{len(readable)} recordings, {len(broken)} not readable", tuple(sections), origin, notice)
 
@@ -33,7 +33,7 @@ def _table(entries: Sequence[IndexEntry]) -> Table:
         Row((
             Link(entry.name, entry.href) if entry.href else entry.name, _or_missing(entry.source),
             _or_missing(entry.created), *(cell_of(metric, entry.metrics, entry.reasons) for metric in metrics),
-        ), entry.calibration)
+        ), entry.origin)
         for entry in entries
     )
     columns = (Column("recording"), Column("made by"), Column("made at"), *(column_of(metric) for metric in metrics))

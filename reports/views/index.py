@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .source import calibration_name
+
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
@@ -18,3 +20,8 @@ class IndexEntry:
     metrics: Mapping[str, int | float | None] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
+
+    @property
+    def origin(self) -> str:
+        """The calibration's name without its description."""
+        return calibration_name(self.calibration)

@@ -10,11 +10,13 @@ import pandas as pd
 from ...analysis.gaps import Gaps, gaps
 from ...analysis.padding import Padding, padding
 from ...analysis.pinned import pinned_reuse
+from ...analysis.replay import replays
+from ...analysis.summary import Summary, summarise
 from ...instrumentation.recording.meta import RecordingMeta
 from ...instrumentation.recording.schema import TABLES
 from .copies import CopyView, gather_copies
 from .phases import PhaseView, gather_phases
-from .source import RecordingLike
+from .source import RecordingLike, calibration_name
 from .steps import gather_timelines
 from .timeline import StepTimeline
 
@@ -32,21 +34,22 @@ class RecordingView:
     padding: Padding
     gaps: Gaps
     timelines: tuple[StepTimeline, ...]
+    summary: Summary
     tables: Mapping[str, pd.DataFrame]
 
     @property
     def origin(self) -> str:
-        """The calibration's name where the device is modelled, else empty. What follows a colon is its description."""
-        return (self.meta.calibration or "unnamed").split(":")[0] if self.meta.modelled else ""
+        """The calibration's name where the device is modelled, else empty."""
+        return calibration_name(self.meta.calibration or "unnamed") if self.meta.modelled else ""
 
 
 def gather_recording(recording: RecordingLike, name: str) -> RecordingView:
     """Run the analysis on every question of the page."""
-    copies = gather_copies(recording)
+    replayed = replays(recording)  # the timelines are built once for all questions
+    copies = gather_copies(replayed)
     return RecordingView(
-        name=name, meta=recording.meta, calibration=recording.table("calibration"), phases=gather_phases(recording),
-        copies=copies, pinned=pinned_reuse(recording), padding=padding(recording),
-        gaps=gaps(recording),
-        timelines=gather_timelines(recording, copies.exposure.steps),
+        name=name, meta=recording.meta, calibration=recording.table("calibration"), phases=gather_phases(replayed),
+        copies=copies, pinned=pinned_reuse(replayed), padding=padding(replayed), gaps=gaps(replayed),
+        timelines=gather_timelines(replayed, copies.exposure.steps), summary=summarise(replayed),
         tables={table: recording.table(table) for table in TABLES},
     )

@@ -30,8 +30,9 @@ class Report:
 def recording_report(view: RecordingView) -> Report:
     """A recording's figures; the recording's own tables stay in its Parquet files."""
     content = {
-        "meta": msgspec.to_builtins(view.meta), "phases": view.phases, "copies": view.copies,
-        "buffers": view.pinned, "padding": view.padding, "gaps": view.gaps, "timelines": view.timelines,
+        "meta": msgspec.to_builtins(view.meta), "summary": view.summary, "phases": view.phases,
+        "copies": view.copies, "buffers": view.pinned, "padding": view.padding, "gaps": view.gaps,
+        "timelines": view.timelines,
     }
     return Report("recording", REPORT_VERSION, view.name, view.meta.modelled, view.meta.calibration, content)
 

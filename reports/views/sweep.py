@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .source import RecordingLike
+from .source import RecordingLike, calibration_name
 
 Number = int | float
 Status = Literal["ok", "failed", "skipped"]
@@ -35,6 +35,11 @@ class SweepPoint:
     repeat: int = 0
     href: str = ""
 
+    @property
+    def origin(self) -> str:
+        """The calibration's name without its description."""
+        return calibration_name(self.calibration)
+
     def value(self, parameter: str) -> str:
         """A parameter as text, "-" where the point does not name it."""
         found = self.parameters.get(parameter)
@@ -60,8 +65,8 @@ class SweepView:
 
     @property
     def origin(self) -> str:
-        """The calibrations behind modelled points, empty when no point is modelled."""
-        return ", ".join(sorted({point.calibration for point in self.points if point.calibration}))
+        """The names of the calibrations behind modelled points, empty when no point is modelled."""
+        return ", ".join(sorted({point.origin for point in self.points if point.origin}))
 
     @property
     def varying(self) -> tuple[str, ...]:

@@ -1,0 +1,148 @@
+"""The four questions, answered over all points of a sweep."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pandas as pd
+
+from ...analysis.tables import floats
+from ..document import Answer, Cell, Missing, Quantity, Section
+from ..formatting import count, duration, percent
+from ..metrics import unit_of
+from ..views.axes import GRAPH_MODE, extreme, number_of, paired_difference, setting
+from ..views.sweep import SweepPoint, SweepView
+from .headline import QUESTIONS
+
+_PHASES = ("preprocess", "forward", "sample", "between_steps")
+
+
+def sweep_headline(sweep: SweepView, paired: pd.DataFrame) -> Section:
+    """`paired` are the commit orders side by side, as `analysis.arms.pair_orders` gives them."""
+    answers = (
+        Answer(QUESTIONS[0], _time(sweep), _spans(sweep, "period_p50_ns", "preprocess_share", "host_bound_share"),
+               "#metrics"),
+        Answer(QUESTIONS[1], _copy(sweep, paired), _spans(sweep, "exposed_p50_ns", "hidden_p50_ns", "exposed_step_ns"),
+               "#exposure"),
+        Answer(QUESTIONS[2], _pinned(sweep), _spans(sweep, "hazards_observed", "hazards_possible", "async_pageable"),
+               "#points"),
+        Answer(QUESTIONS[3], _padding(sweep), _spans(sweep, "padding_token_share", "padding_time_mean_ns"), "#points"),
+    )
+    return Section("headline", "Four questions", answers, brief=True)
+
+
+def _known(sweep: SweepView, metric: str) -> list[float]:
+    return [float(value) for point in sweep.measured if (value := point.metrics.get(metric)) is not None]
+
+
+def _why_not(sweep: SweepView, metric: str) -> str:
+    reasons = Counter(point.reasons[metric] for point in sweep.measured if metric in point.reasons)
+    return reasons.most_common(1)[0][0] if reasons else "no point has it"
+
+
+def _spans(sweep: SweepView, *metrics: str) -> tuple[tuple[str, Cell], ...]:
+    """Smallest to largest value of each metric over the points."""
+    cells: list[tuple[str, Cell]] = []
+    for metric in metrics:
+        known, unit = _known(sweep, metric), unit_of(metric)
+        title = metric.removesuffix("_ns").replace("_", " ")
+        if not known:
+            cells.append((title, Missing(_why_not(sweep, metric))))
+        elif min(known) == max(known):
+            cells.append((f"{title}, every point", Quantity(known[0], unit)))
+        else:
+            cells += [(f"{title}, least", Quantity(min(known), unit)), (f"{title}, most", Quantity(max(known), unit))]
+    return tuple(cells)
+
+
+def _time(sweep: SweepView) -> str:
+    low, high = extreme(sweep, "period_p50_ns", min), extreme(sweep, "period_p50_ns", max)
+    if low is None or high is None:
+        return f"Not measured: {_why_not(sweep, 'period_p50_ns')}."
+    spans = [
+        f"{name.replace('_', ' ')} {percent(min(known))} to {percent(max(known))}"
+        for name in _PHASES if (known := _known(sweep, f"{name}_share"))
+    ]
+    bound = _known(sweep, "host_bound_share")
+    hosts = f" {sum(value > 0.5 for value in bound)} of {len(bound)} points are host-bound." if bound else ""
+    shares = f" Host time by phase: {', '.join(spans)}." if spans else ""
+    return (
+        f"Over {count(len(sweep.measured))} points a step takes {_amount(low, 'period_p50_ns')} to"
+        f" {_amount(high, 'period_p50_ns')} (median periods).{shares}{hosts}"
+    )
+
+
+def _amount(point: SweepPoint, metric: str) -> str:
+    return duration(number_of(point, metric))
+
+
+def _copy(sweep: SweepView, paired: pd.DataFrame) -> str:
+    worst = extreme(sweep, "exposed_p50_ns", max)
+    if worst is None:
+        return f"Not measured: {_why_not(sweep, 'exposed_p50_ns')}."
+    copy = worst.metrics.get("table_copy_p50_ns")
+    of = f" of {duration(copy)}" if copy is not None else ""
+    head = f"At worst {_amount(worst, 'exposed_p50_ns')}{of} are exposed ({setting(sweep, worst)})."
+    hidden = [
+        point for point in sweep.measured
+        if point.metrics.get("exposed_p50_ns") == 0 and (point.metrics.get("table_copy_p50_ns") or 0) > 0
+    ]
+    full = f" In {len(hidden)} of {len(_known(sweep, 'exposed_p50_ns'))} points the copy is hidden completely."
+    return f"{head}{full}{_order(paired)}"
+
+
+def _order(paired: pd.DataFrame) -> str:
+    """What the order is worth, from the arms."""
+    values, known = floats(paired, "last_minus_first_ns")
+    if not known.any():
+        return ""
+    best, middle = float(values[known].max()), float(pd.Series(values[known]).median())
+    pairs = int(known.sum())
+    return (
+        f" Committing the table first instead of last changes the median period by {duration(-middle)} in the median of"
+        f" {pairs} settings, at most by {duration(-best)}."
+    )
+
+
+def _pinned(sweep: SweepView) -> str:
+    observed, possible = _known(sweep, "hazards_observed"), _known(sweep, "hazards_possible")
+    if not observed:
+        return f"Not measured: {_why_not(sweep, 'hazards_observed')}."
+    seen, feared = int(sum(observed)), int(sum(possible))
+    verdict = (
+        f"UNSAFE: {count(seen)} uses of a slot were overwritten while their copy was in flight." if seen
+        else f"No overwrite was observed, but {count(feared)} uses are not ordered behind their copy." if feared
+        else f"In all {len(observed)} points no slot was overwritten, or could have been, while its copy was in flight."
+    )
+    pageable = _known(sweep, "async_pageable")
+    if not pageable:
+        return verdict
+    fake = int(sum(pageable))
+    return f"{verdict} " + (
+        f"{count(fake)} copies are asynchronous in name only: their host memory is pageable." if fake
+        else "No asynchronous copy has pageable memory on the host side."
+    )
+
+
+def _padding(sweep: SweepView) -> str:
+    tokens, time = _known(sweep, "padding_token_share"), _known(sweep, "padding_time_mean_ns")
+    if not tokens:
+        return f"Not measured: {_why_not(sweep, 'padding_token_share')}."
+    head = f"Where graphs were replayed, {percent(min(tokens))} to {percent(max(tokens))} of the tokens are padding"
+    cost = (
+        f", which changes a step's forward by {duration(min(time))} to {duration(max(time))}." if time
+        else f"; what that costs in time was not measured: {_why_not(sweep, 'padding_time_mean_ns')}."
+    )
+    return f"{head}{cost}{_graphs(sweep)}"
+
+
+def _graphs(sweep: SweepView) -> str:
+    """What replay was worth in the period, from points that differ in the graph mode only."""
+    found = paired_difference(sweep, GRAPH_MODE, "none", "full", "period_p50_ns")
+    if found is None:
+        return ""
+    verb = "shortens" if found.median < 0 else "lengthens"
+    return (
+        f" Against eager launches replay {verb} the median period by {duration(abs(found.median))} in the median of"
+        f" {found.pairs} pairs of points ({duration(found.smallest)} to {duration(found.largest)})."
+    )
