@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal
 
@@ -113,8 +114,8 @@ class CostModel:
     def _point(self, curve: CopyCurve, size_bytes: int) -> CopyPoint:
         """Between measured points linearly in bytes; below the first one its constant."""
         points: tuple[CopyPoint, ...] = getattr(self.calibration.copy_curves, curve)
-        above = next((index for index, point in enumerate(points) if point.bytes >= size_bytes), None)
-        if above is None:
+        above = bisect_left(points, size_bytes, key=lambda point: point.bytes)
+        if above == len(points):
             raise self._uncalibrated(f"{curve} copy of {size_bytes} bytes", points[-1].bytes)
         low, high = points[max(0, above - 1)], points[above]
         if above == 0:

@@ -18,7 +18,7 @@ from ...instrumentation.probe.ledger import Ledger
 from .base import Event, GraphKey, StreamName, T, Work
 from .costs import CostModel
 from .memory import PageLocked, tensor_bytes
-from .sim_clock import Pause, SimClock
+from .sim_clock import SimClock
 from .sim_lanes import Enqueued, SimLanes
 from .streams import lane_of
 
@@ -37,7 +37,6 @@ class SimDevice:
         self._sim_clock = clock
         self.costs = costs
         self._ledger = ledger
-        self._pause = Pause(clock)
         self._lanes = SimLanes(ledger, clock, costs.calibration)
         self._locked = PageLocked()
         self._graphs: dict[GraphKey, tuple[Callable[[], torch.Tensor], torch.Tensor]] = {}
@@ -45,12 +44,12 @@ class SimDevice:
 
     def empty(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """A zeroed tensor that stands for device memory."""
-        with self._pause:
+        with self._sim_clock:
             return torch.zeros(tuple(shape), dtype=dtype)
 
     def host_tensor(self, shape: Sequence[int], dtype: torch.dtype, *, pinned: bool) -> torch.Tensor:
         """A zeroed host tensor; a pinned one costs the host a warm allocation."""
-        with self._pause:
+        with self._sim_clock:
             if not pinned:
                 return torch.zeros(tuple(shape), dtype=dtype)
             self._sim_clock.advance(self.costs.calibration.host_cost_ns.pinned_alloc)
@@ -69,7 +68,7 @@ class SimDevice:
         A pageable source blocks the host for the curve's blocked time; above `pageable_waits_above_bytes` it also
         waits for its stream.
         """
-        with self._pause:
+        with self._sim_clock:
             size_bytes = tensor_bytes(src)
             if not size_bytes:
                 return 0
@@ -88,7 +87,7 @@ class SimDevice:
         self, dst: torch.Tensor, src: torch.Tensor, *, buffer: str, stream: StreamName = "compute",
     ) -> int:
         """Move the data at once, charge a copy on `stream`; into pageable memory the host waits for its end."""
-        with self._pause:
+        with self._sim_clock:
             size_bytes = tensor_bytes(src)
             if not size_bytes:
                 return 0
@@ -107,7 +106,7 @@ class SimDevice:
         consumes: Sequence[int] = (),
     ) -> T:
         """Run `fn` and charge it: one operation, or one a layer for work of kind `forward`."""
-        with self._pause:
+        with self._sim_clock:
             if work.kind == "forward":
                 costs = self.costs.eager_layers(work)
                 names = [f"{name}.{layer}" for layer in range(len(costs))]
@@ -122,7 +121,7 @@ class SimDevice:
 
     def capture(self, key: GraphKey, fn: Callable[[], torch.Tensor]) -> None:
         """Run `fn` once for the tensor that every replay will return. Refuses sizes that were not calibrated."""
-        with self._pause:
+        with self._sim_clock:
             self.costs.stack_ns(key.tokens)
             self._graphs[key] = (fn, fn())
 
@@ -132,7 +131,7 @@ class SimDevice:
 
     def replay(self, key: GraphKey, work: Work, *, consumes: Sequence[int] = ()) -> torch.Tensor:
         """Run the captured function into the captured output; charge one graph, or a graph and attention a layer."""
-        with self._pause:
+        with self._sim_clock:
             if key not in self._graphs:
                 raise UsageError(f"no graph was captured for {key}; capture it before the first step")
             fn, output = self._graphs[key]
@@ -148,17 +147,17 @@ class SimDevice:
 
     def record(self, stream: StreamName) -> Event:
         """An event behind everything enqueued on `stream` so far."""
-        with self._pause:
+        with self._sim_clock:
             return self._lanes.record(stream)
 
     def stream_wait(self, stream: StreamName, event: Event) -> None:
         """Later operations of `stream` start after `event`."""
-        with self._pause:
+        with self._sim_clock:
             self._lanes.stream_wait(stream, event)
 
     def host_wait(self, event: Event, reason: str) -> None:
         """Move the host clock to where the wait returns."""
-        with self._pause:
+        with self._sim_clock:
             self._lanes.host_wait(event, reason)
 
     def host_has_seen(self, op: int) -> bool:
@@ -171,7 +170,7 @@ class SimDevice:
 
     def mark(self) -> int | None:
         """A timing event on the compute stream. Free of host cost, so that measuring does not change the model."""
-        with self._pause:
+        with self._sim_clock:
             self._marks.append(self._lanes.mark_ns("compute"))
             return len(self._marks) - 1
 
@@ -181,7 +180,7 @@ class SimDevice:
 
     def paused(self) -> AbstractContextManager[None]:
         """Stop the host clock for the block."""
-        return self._pause
+        return self._sim_clock
 
     def idle_until(self, time_ns: int) -> None:
         """Jump to `time_ns` if that lies ahead."""
@@ -189,7 +188,7 @@ class SimDevice:
 
     def synchronize(self) -> None:
         """Wait for everything enqueued on any stream; a `waits` row with the reason `synchronize`."""
-        with self._pause:
+        with self._sim_clock:
             op = self._lanes.last_op()
             if op:
                 self._lanes.wait_for(op, "synchronize")

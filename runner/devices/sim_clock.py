@@ -1,4 +1,8 @@
-"""Host clocks of the `sim` device: measured Python time that can be stopped, or declared time that is exact."""
+"""Host clocks of the `sim` device: measured Python time that can be stopped, or declared time that is exact.
+
+`with clock:` stops it for the block; blocks nest. The clock itself is the context manager because this stands around
+every device call: what lies between the call and the stop is counted as host time.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +26,14 @@ class SimClock(Protocol):
         """Time at the end of the range `name`; see instrumentation.clock.Clock."""
         ...
 
-    def pause(self) -> None:
-        """Stop measured time; calls nest."""
-        ...
+    def __enter__(self) -> None: ...
 
-    def resume(self) -> None:
-        """Undo one pause."""
-        ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None: ...
 
     def advance(self, duration_ns: int) -> None:
-        """Charge the host `duration_ns`, paused or not."""
+        """Charge the host `duration_ns`, stopped or not."""
         ...
 
     def jump_to(self, time_ns: int) -> None:
@@ -40,7 +42,7 @@ class SimClock(Protocol):
 
 
 class MeasuredSimClock:
-    """Real elapsed time, less what passed while paused, plus what was charged. Starts at the time of its making.
+    """Real elapsed time, less what passed while stopped, plus what was charged. Starts at the time of its making.
 
     `source` is the real clock underneath, in ns.
     """
@@ -50,7 +52,7 @@ class MeasuredSimClock:
     def __init__(self, source: Callable[[], int] = perf_counter_ns) -> None:
         self._source = source
         self._lead_ns = 0  # virtual minus real, while running
-        self._frozen_ns = 0  # virtual, while paused
+        self._frozen_ns = 0  # virtual, while stopped
         self._depth = 0
 
     def now_ns(self) -> int:
@@ -61,20 +63,20 @@ class MeasuredSimClock:
         """Time now; a measured clock does not care which range ends."""
         return self.now_ns()
 
-    def pause(self) -> None:
-        """Stop measured time; calls nest."""
-        self._frozen_ns = self.now_ns()
+    def __enter__(self) -> None:
+        if not self._depth:
+            self._frozen_ns = self._source() + self._lead_ns
         self._depth += 1
 
-    def resume(self) -> None:
-        """Undo one pause."""
-        assert self._depth > 0, "resume without pause"
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
         self._depth -= 1
         if not self._depth:
             self._lead_ns = self._frozen_ns - self._source()
 
     def advance(self, duration_ns: int) -> None:
-        """Charge the host `duration_ns`, paused or not."""
+        """Charge the host `duration_ns`, stopped or not."""
         if self._depth:
             self._frozen_ns += duration_ns
         else:
@@ -88,7 +90,7 @@ class MeasuredSimClock:
 class DeclaredClock:
     """Time moves by declared costs only: a range's own cost when it is left, and what device calls are charged.
 
-    `costs` maps range and phase names to ns; names that it does not hold cost 0. While paused, leaving a range is free.
+    `costs` maps range and phase names to ns; names that it does not hold cost 0. While stopped, leaving is free.
     """
 
     clock_id = "sim_host_declared"
@@ -108,17 +110,16 @@ class DeclaredClock:
             self._now_ns += self._costs.get(name, 0)
         return self._now_ns
 
-    def pause(self) -> None:
-        """Make ranges free until resumed; calls nest."""
+    def __enter__(self) -> None:
         self._depth += 1
 
-    def resume(self) -> None:
-        """Undo one pause."""
-        assert self._depth > 0, "resume without pause"
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
         self._depth -= 1
 
     def advance(self, duration_ns: int) -> None:
-        """Charge the host `duration_ns`, paused or not."""
+        """Charge the host `duration_ns`, stopped or not."""
         self._now_ns += duration_ns
 
     def jump_to(self, time_ns: int) -> None:
@@ -132,18 +133,3 @@ class DeclaredHost:
 
     costs_ns: Mapping[str, int] = field(default_factory=dict)
     start_ns: int = 0
-
-
-class Pause:
-    """`with Pause(clock):` stops the clock for the block. Holds nothing of its own: reusable and nestable."""
-
-    def __init__(self, clock: SimClock) -> None:
-        self._clock = clock
-
-    def __enter__(self) -> None:
-        self._clock.pause()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
-    ) -> None:
-        self._clock.resume()

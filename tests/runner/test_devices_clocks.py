@@ -1,7 +1,7 @@
 """Host clocks of the sim device, on a fake source of real time."""
 
 import pytest
-from stepscope.runner.devices.sim_clock import DeclaredClock, MeasuredSimClock, Pause
+from stepscope.runner.devices.sim_clock import DeclaredClock, MeasuredSimClock
 
 
 class RealTime:
@@ -20,7 +20,7 @@ def real():
 def test_measured_time_runs_but_not_while_paused(real):
     clock = MeasuredSimClock(real)
     real.now += 10
-    with Pause(clock):
+    with clock:
         real.now += 500
         assert clock.now_ns() == 1010
     real.now += 5
@@ -29,11 +29,10 @@ def test_measured_time_runs_but_not_while_paused(real):
 
 def test_pauses_nest_and_end_with_the_outermost_even_when_an_exception_passes(real):
     clock = MeasuredSimClock(real)
-    pause = Pause(clock)
 
     def fail():
-        with pause:
-            with pause:
+        with clock:
+            with clock:
                 real.now += 100
             real.now += 100
             raise KeyError
@@ -48,10 +47,9 @@ def test_pauses_nest_and_end_with_the_outermost_even_when_an_exception_passes(re
 def test_charges_count_paused_or_not_and_jumps_go_forward_only(real):
     clock = MeasuredSimClock(real)
     clock.advance(7)
-    clock.pause()
-    real.now += 100
-    clock.advance(3)
-    clock.resume()
+    with clock:
+        real.now += 100
+        clock.advance(3)
     assert clock.now_ns() == 1010
     clock.jump_to(1005)
     assert clock.now_ns() == 1010
@@ -65,14 +63,8 @@ def test_declared_time_moves_by_declared_costs_and_charges_only():
     clock = DeclaredClock({"build_indices": 40}, start_ns=2**60 + 1)
     assert clock.leave("build_indices") == 2**60 + 41
     assert clock.leave("something_else") == 2**60 + 41
-    with Pause(clock):
+    with clock:
         assert clock.leave("build_indices") == 2**60 + 41
         clock.advance(2)
     clock.jump_to(0)
     assert clock.now_ns() == 2**60 + 43
-
-
-def test_resume_without_pause_is_our_own_fault():
-    for clock in (MeasuredSimClock(), DeclaredClock({})):
-        with pytest.raises(AssertionError):
-            clock.resume()
