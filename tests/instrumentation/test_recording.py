@@ -1,7 +1,9 @@
 """A Recording in memory and on disk: exact values, derived columns, one-line errors."""
 
+import errno
 import json
 import os
+import shutil
 
 import msgspec
 import numpy as np
@@ -10,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from stepscope.errors import UsageError
-from stepscope.instrumentation.probe import Ledger, Probe
+from stepscope.instrumentation.probe import Ledger, Probe, segments
 from stepscope.instrumentation.recording import (
     Diagnostic,
     ProcessKeys,
@@ -191,10 +193,15 @@ class TestMeta:
         assert Recording.from_ledger(rows, given).meta.reason("steps", "kv_tokens_max") == "the model has no KV cache"
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    return Recording.from_ledger(full_rows(), meta()).save(tmp_path_factory.mktemp("saved") / "r")
+
+
 class TestBadFiles:
     @pytest.fixture
-    def folder(self, recording, tmp_path):
-        return recording.save(tmp_path / "r")
+    def folder(self, saved, tmp_path):
+        return shutil.copytree(saved, tmp_path / "r")
 
     def refuse(self, path, *parts):
         with pytest.raises(UsageError) as caught:
@@ -331,6 +338,24 @@ class TestWriter:
     def test_dropped_rows_are_told(self, tmp_path):
         writer = RecordingWriter(tmp_path, meta())
         writer._segments._capacity = 0
+        writer.write({"steps": [_step(0, 10, 20)]})
+        recording = writer.finish()
+        assert recording.meta.reason("steps", "complete") == "1 rows were dropped while recording"
+
+    def test_dropped_rows_of_a_killed_run_are_told_from_the_file(self, tmp_path):
+        writer = RecordingWriter(tmp_path, meta())
+        writer._segments._capacity = 0
+        writer.write({"steps": [_step(0, 10, 20), _step(1, 30, 40)]})
+        writer._segments.close()
+        assert Recording.load(tmp_path).meta.reason("steps", "complete") == "2 rows were dropped while recording"
+
+    def test_rows_that_a_full_disk_refused_are_told_though_the_file_cannot_say_so(self, tmp_path, monkeypatch):
+        writer = RecordingWriter(tmp_path, meta())
+
+        def full(fd, data, offset):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(segments.os, "pwrite", full)
         writer.write({"steps": [_step(0, 10, 20)]})
         recording = writer.finish()
         assert recording.meta.reason("steps", "complete") == "1 rows were dropped while recording"

@@ -168,7 +168,7 @@ for number in range(10**9):
     writer.add("steps", [(number, 2**60 + number, None)])
     writer.flush_if_due(number * 1_000_000)
     if number == 5_000:
-        while writer._handed or writer._held_bytes > 1_000 * 3 * 40:
+        while writer._held_bytes:
             os.sched_yield()
         print("go", flush=True)
 """
@@ -186,7 +186,7 @@ def test_kill_9_leaves_a_readable_file(tmp_path):
         child.wait()
         child.stdout.close()
     content = read_segments(path)
-    # THEN what reached the file is whole and without gaps, and at most the last second before "go" is missing
+    # THEN what reached the file is whole and without gaps, and holds all that was flushed before "go"
     steps = content.rows["steps"]
     assert steps == [(number, 2**60 + number, None) for number in range(len(steps))]
     assert len(steps) >= 5_000
