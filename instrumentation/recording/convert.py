@@ -104,8 +104,11 @@ def explain_nulls(frames: Mapping[str, pd.DataFrame], meta: RecordingMeta) -> Re
 _KNOWN = {
     ("steps", "period_ns"): "the last step has no next one",
     ("steps", "latency_ns"): "the step did not finish",
+    ("steps", "batch_overlap"): "the first step has none before it",
     ("phases", "host_ns"): "an exception left the phase",
+    ("spans", "depth"): "only ranges and phases nest",
     ("spans", "correlation"): "nothing was launched from it, or by it",
+    ("copies", "changed_bytes"): "the buffer does not know which of its bytes changed",
     ("dispatch", "size"): "nothing was replayed",
 }
 _DEVICE_TIMES = ("span_ns", "err_ns", "span_start_ns")
