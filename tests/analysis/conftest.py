@@ -21,13 +21,16 @@ class Source:
 
     def __init__(self, rows: dict[str, list[dict]]) -> None:
         self.rows = rows
+        self.frames: dict[str, pd.DataFrame] = {}
 
     def table(self, name: str) -> pd.DataFrame:
-        rows = self.rows.get(name, [])
-        return pd.DataFrame({
-            column.name: pd.array([row.get(column.name) for row in rows], dtype=DTYPES[column.type])
-            for column in (*KEYS, *TABLES[name])
-        })
+        if name not in self.frames:
+            rows = self.rows.get(name, [])
+            self.frames[name] = pd.DataFrame({
+                column.name: pd.array([row.get(column.name) for row in rows], dtype=DTYPES[column.type])
+                for column in (*KEYS, *TABLES[name])
+            })
+        return self.frames[name].copy(deep=False)
 
 
 class Lab:

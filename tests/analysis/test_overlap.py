@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from stepscope.analysis.overlap import copy_overlap
 
 BASES = [0, 2**60]

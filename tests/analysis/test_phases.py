@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from stepscope.analysis.phases import phase_steps, phase_summary
 
 BASES = [0, 2**60]

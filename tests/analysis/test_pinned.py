@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from stepscope.analysis.pinned import async_pageable, pinned_reuse
 from stepscope.analysis.tables import plain
 

@@ -15,7 +15,7 @@ def random_program(lab, seed: int):
     """Host work, launches, copies, events and waits in random order, within steps and phases or not."""
     rng = random.Random(seed)
     ops: list[int] = []
-    for number in range(rng.randint(3, 12)):
+    for number in range(rng.randint(3, 24)):
         with lab.step(number), lab.span(rng.choice(["preprocess", "forward", "sample"]), "phase"):
             for _ in range(rng.randint(1, 8)):
                 act(lab, rng, ops)
@@ -39,7 +39,7 @@ def act(lab, rng: random.Random, ops: list[int]) -> None:
         lab.wait(rng.choice(ops), overhead=rng.randint(1, 4), wakeup=rng.randint(0, 9))
 
 
-@pytest.mark.parametrize(("base", "seeds"), [(0, range(100)), (2**60, range(100, 130))])
+@pytest.mark.parametrize(("base", "seeds"), [(0, range(60)), (2**60, range(100, 115))])
 def test_replaying_unchanged_reproduces_random_programs(lab, base: int, seeds: range) -> None:
     for seed in seeds:
         made = random_program(lab(base), seed)
