@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from ..inputs.step_inputs import BoolArray, IntArray, StepInputs
 from ..plan import ExecutionPlan
@@ -11,25 +14,47 @@ from ..probe_points import ProbePoints
 from .metadata import AttentionBackend, CommonAttentionMetadata
 
 
-def common_metadata(inputs: StepInputs, plan: ExecutionPlan) -> CommonAttentionMetadata:
-    """The facts that every backend shares.
+class DeviceViews(NamedTuple):
+    """Prefixes of the fixed device buffers for R' rows and Q' tokens."""
 
-    Padding costs no copy: the device buffers already carry legal tails (slots -1, null blocks, length 0, boundaries
-    that repeat Q), so a padded step only takes longer views of them.
+    query_start_loc: torch.Tensor
+    seq_lens: torch.Tensor
+    block_table: torch.Tensor
+    slot_mapping: torch.Tensor
+    positions: torch.Tensor
+
+
+def device_views(inputs: StepInputs, rows: int, tokens: int) -> DeviceViews:
+    """Longer views are all that padding costs: the buffers already carry legal tails (slots -1, null blocks, length 0,
+    boundaries that repeat Q).
     """
+    return DeviceViews(
+        query_start_loc=inputs.query_start_loc_gpu[: rows + 1],
+        seq_lens=inputs.seq_lens_gpu[:rows],
+        block_table=inputs.block_table_gpu[:rows],
+        slot_mapping=inputs.slot_mapping[:tokens],
+        positions=inputs.positions_gpu[:tokens],
+    )
+
+
+def common_metadata(
+    inputs: StepInputs, plan: ExecutionPlan, views: DeviceViews | None = None
+) -> CommonAttentionMetadata:
+    """The facts that every backend shares; `views` saves making them again."""
     rows = plan.padded_reqs
+    views = views or device_views(inputs, rows, plan.padded_tokens)
     return CommonAttentionMetadata(
         num_reqs=rows,
         num_actual_reqs=inputs.num_reqs,
         num_tokens=plan.padded_tokens,
         num_actual_tokens=inputs.num_tokens,
-        max_query_len=int(inputs.num_scheduled.max(initial=0)),
-        max_seq_len=int(inputs.seq_lens.max(initial=0)),
-        query_start_loc=inputs.query_start_loc_gpu[: rows + 1],
-        seq_lens=inputs.seq_lens_gpu[:rows],
-        block_table=inputs.block_table_gpu[:rows],
-        slot_mapping=inputs.slot_mapping[: plan.padded_tokens],
-        positions=inputs.positions_gpu[: plan.padded_tokens],
+        max_query_len=int(inputs.num_scheduled.max()),
+        max_seq_len=int(inputs.seq_lens.max()),
+        query_start_loc=views.query_start_loc,
+        seq_lens=views.seq_lens,
+        block_table=views.block_table,
+        slot_mapping=views.slot_mapping,
+        positions=views.positions,
         query_start_loc_cpu=pad_boundaries(inputs.query_start_loc, rows),
         seq_lens_cpu=_pad(inputs.seq_lens, rows),
         is_prefilling=pad_prefilling(inputs.is_prefilling, rows),
@@ -52,18 +77,34 @@ def _pad(values: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.generic]:
     return np.pad(values, (0, missing)) if missing else values
 
 
+_MAX_VIEWS = 256
+
+
 class MetadataBuilder:
-    """Builds common metadata once a step and hands it to the backend, whose result all layers share."""
+    """Builds common metadata once a step and hands it to the backend, whose result all layers share.
+
+    Serves one runner: device buffers keep their addresses, so their views are kept by shape.
+    """
 
     def __init__(self, backend: AttentionBackend, points: ProbePoints) -> None:
         self._backend = backend
         self._points = points
+        self._views: dict[tuple[int, int], DeviceViews] = {}
         self.common: CommonAttentionMetadata | None = None
         """Of the last step, for checks and observers."""
 
     def build(self, inputs: StepInputs, plan: ExecutionPlan) -> object:
         """The backend's metadata of this step."""
-        self.common = common_metadata(inputs, plan)
+        self.common = common_metadata(inputs, plan, self._views_of(inputs, plan))
         if self._points.active:
             self._points.reach("attention_metadata", common=self.common, plan=plan)
         return self._backend.build(self.common)
+
+    def _views_of(self, inputs: StepInputs, plan: ExecutionPlan) -> DeviceViews:
+        shape = plan.padded_reqs, plan.padded_tokens
+        views = self._views.get(shape)
+        if views is None:
+            if len(self._views) >= _MAX_VIEWS:
+                self._views.clear()
+            views = self._views[shape] = device_views(inputs, *shape)
+        return views

@@ -62,7 +62,7 @@ class Publisher:
         if op:  # nothing was enqueued for an empty copy: nothing to guard
             slot.copy = op
             self.supply.sent(slot)
-        supply, used_bytes = self.supply, src.numel() * src.element_size()
+        supply, used_bytes = self.supply, src.nbytes
         row = (
             self.name, supply.capacity_bytes, used_bytes, supply.reserved_bytes, supply.memory, slot.index,
             reuse_count, slot.wait_ns,

@@ -12,6 +12,28 @@ from ..devices.base import Device
 from .publication import Publisher
 from .slots import PinnedRing, Slot
 
+_MAX_VIEWS = 512
+
+
+class _Views:
+    """(gpu prefix, host prefix) by slot and length. Slicing two tensors costs more than the rest of a small publish."""
+
+    def __init__(self, gpu: torch.Tensor) -> None:
+        self._gpu = gpu
+        self._made: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def prefix(self, slot: Slot, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The first `count` entries on either side; not kept for memory that is used once."""
+        if slot.index is None:
+            return self._gpu[:count], slot.tensor[:count]
+        key = (slot.index, count)
+        views = self._made.get(key)
+        if views is None:
+            if len(self._made) >= _MAX_VIEWS:
+                self._made.clear()
+            views = self._made[key] = (self._gpu[:count], slot.tensor[:count])
+        return views
+
 
 class StagedBuffer:
     """[capacity] elements: acquire, write, publish, each once a step and in this order.
@@ -22,6 +44,7 @@ class StagedBuffer:
 
     def __init__(self, device: Device, capacity: int, dtype: torch.dtype, publisher: Publisher) -> None:
         self.gpu = device.empty((capacity,), dtype)
+        self._views = _Views(self.gpu)
         self.publisher = publisher
         self._slot: Slot | None = None
 
@@ -39,7 +62,7 @@ class StagedBuffer:
     def publish(self, count: int, changed_bytes: int | None = None) -> int:
         """Copy the first `count` elements to `gpu`. Returns the copy's correlation, 0 for an empty copy."""
         assert self._slot is not None, f"buffer {self.publisher.name}: publish without acquire"
-        return self.publisher.send(self._slot, self.gpu[:count], self._slot.tensor[:count], changed_bytes)
+        return self.publisher.send(self._slot, *self._views.prefix(self._slot, count), changed_bytes)
 
     def flush(self) -> None:
         """Write the `buffers` rows that still wait for a verdict; see Publisher."""
@@ -57,6 +80,7 @@ class StagedTable:
         self._mirror = mirror
         self.mirror: npt.NDArray[Any] = mirror.numpy()
         self.gpu = device.empty(mirror.shape, mirror.dtype)
+        self._views = _Views(self.gpu)
         self.publisher = publisher
         supply = publisher.supply
         slots = len(supply.slots) if isinstance(supply, PinnedRing) else 0
@@ -64,8 +88,8 @@ class StagedTable:
         self._changed = np.zeros(mirror.shape[0], dtype=np.bool_)  # rows written since the last publish
         self._row_bytes = mirror.shape[1] * mirror.element_size()
 
-    def touch(self, row: int) -> None:
-        """The mirror's row was written."""
+    def touch(self, row: int | npt.NDArray[np.intp]) -> None:
+        """The mirror's row, or rows, were written."""
         self._stale[:, row] = True
         self._changed[row] = True
 
@@ -79,7 +103,7 @@ class StagedTable:
         if changed_bytes is None:
             changed_bytes = int(np.count_nonzero(self._changed[:num_rows])) * self._row_bytes
         self._changed[:num_rows] = False
-        return self.publisher.send(slot, self.gpu[:num_rows], slot.tensor[:num_rows], changed_bytes)
+        return self.publisher.send(slot, *self._views.prefix(slot, num_rows), changed_bytes)
 
     def flush(self) -> None:
         """Write the `buffers` rows that still wait for a verdict; see Publisher."""

@@ -16,7 +16,8 @@ class FlatIndices:
     """Views that hold until the next step. R requests, Q tokens.
 
     req_indices [Q] int32 token -> row; query_pos [Q] int32 offset in the chunk; positions [Q] int64;
-    `uniform` is True when every request has exactly one token (then token t belongs to row t).
+    `uniform` is True when every request has exactly one token (then token t belongs to row t); `idle` when some
+    request has none.
     """
 
     num_tokens: int
@@ -24,6 +25,7 @@ class FlatIndices:
     query_pos: IntArray
     positions: LongArray
     uniform: bool
+    idle: bool
 
 
 class FlatIndexBuilder:
@@ -54,11 +56,13 @@ class FlatIndexBuilder:
         num_reqs = num_scheduled.size
         num_tokens = int(query_start_loc[num_reqs])
         flat = positions[:num_tokens]
-        if num_tokens == num_reqs and num_scheduled.min(initial=1) == 1:
+        idle = bool(num_scheduled.min(initial=1) == 0)
+        if num_tokens == num_reqs and not idle:
             flat[:] = num_computed
-            return FlatIndices(num_tokens, self._arange[:num_tokens], self._zeros[:num_tokens], flat, uniform=True)
+            owners, offsets = self._arange[:num_tokens], self._zeros[:num_tokens]
+            return FlatIndices(num_tokens, owners, offsets, flat, uniform=True, idle=False)
         req_indices = np.repeat(self._arange[:num_reqs], num_scheduled)
         query_pos = self._query_pos[:num_tokens]
         np.subtract(self._arange[:num_tokens], query_start_loc[req_indices], out=query_pos)
         np.add(num_computed[req_indices], query_pos, out=flat)
-        return FlatIndices(num_tokens, req_indices, query_pos, flat, uniform=False)
+        return FlatIndices(num_tokens, req_indices, query_pos, flat, uniform=False, idle=idle)

@@ -108,7 +108,7 @@ class InputPreparation:
         scheduled = np.fromiter(
             map(delta.num_scheduled_tokens.__getitem__, batch.req_ids), dtype=np.int32, count=num_reqs
         )
-        computed = batch.num_computed[:num_reqs].copy()
+        computed = batch.num_computed[:num_reqs]  # a view: it changes with the next update
         query_start_loc = buffers.query_start_loc.acquire()
         num_tokens = self._use.indices.boundaries(scheduled, query_start_loc)
         if num_tokens > self.token_capacity:
@@ -146,7 +146,10 @@ class InputPreparation:
     def _wrap(self, batch: InputBatch, delta: StepDelta, host: _HostSide, table_copy: int | None) -> StepInputs:
         num_reqs, flat = batch.num_reqs, host.flat
         seq_lens = host.seq_lens[:num_reqs]
-        known = batch.num_tokens[:num_reqs].copy()
+        known = batch.num_tokens[:num_reqs].copy()  # it changes within the step, when tokens are sampled
+        discard = seq_lens < known
+        if flat.idle:
+            discard |= host.num_scheduled == 0
         ends = host.query_start_loc[1 : num_reqs + 1]
         buffers, tensors = self._buffers, self._tensors
         return StepInputs(
@@ -162,8 +165,8 @@ class InputPreparation:
             query_pos=flat.query_pos,
             positions=flat.positions,
             seq_lens=seq_lens,
-            logits_indices=last_positions(ends),
-            discard=(seq_lens < known) | (host.num_scheduled == 0),
+            logits_indices=last_positions(ends, idle=flat.idle),
+            discard=discard,
             is_prefilling=host.num_computed < batch.num_prompt[:num_reqs],
             input_ids=buffers.input_ids.gpu,
             positions_gpu=buffers.positions.gpu,
@@ -190,6 +193,7 @@ class InputPreparation:
         )
 
 
-def last_positions(ends: IntArray) -> LongArray:
-    """[R] int64: the last token of each request. A request without tokens must not reach back to index -1."""
-    return np.maximum(ends - 1, 0).astype(np.int64)
+def last_positions(ends: IntArray, *, idle: bool) -> LongArray:
+    """[R] int64: the last token of each request. One without tokens (`idle`) must not reach back to index -1."""
+    last: LongArray = np.subtract(ends, 1, dtype=np.int64)
+    return np.maximum(last, 0, out=last) if idle else last

@@ -26,8 +26,8 @@ class TableStaging(Protocol):
     mirror: npt.NDArray[np.int32]  # [rows, width]
     gpu: torch.Tensor  # [rows, width] int32
 
-    def touch(self, row: int) -> None:
-        """The mirror's row was written: slots of a ring bring it up to date before their next copy."""
+    def touch(self, row: int | npt.NDArray[np.intp]) -> None:
+        """The mirror's row, or rows, were written: slots of a ring bring them up to date before their next copy."""
         ...
 
     def publish(self, num_rows: int) -> int:
@@ -61,6 +61,19 @@ class BlockTable:
     def append_row(self, row: int, block_ids: npt.ArrayLike) -> None:
         """Add blocks behind those that the row has."""
         self._write(row, int(self.num_blocks[row]), np.asarray(block_ids, dtype=np.int32))
+
+    def append_each(self, rows: npt.NDArray[np.intp], block_ids: list[int]) -> None:
+        """Add one block to each of `rows`, which are distinct."""
+        ends = self.num_blocks[rows]
+        last = int(ends.max()) + 1
+        if last > self.width:
+            raise self._overflow(last)
+        self.values[rows, ends] = block_ids
+        ends += 1
+        self.num_blocks[rows] = ends
+        self._reach[rows] = np.maximum(self._reach[rows], ends)
+        self.columns_used = max(last, self.columns_used)
+        self._touch(rows)
 
     def clear(self, row: int) -> None:
         """Null the row."""
@@ -98,15 +111,18 @@ class BlockTable:
     def _write(self, row: int, start: int, block_ids: npt.NDArray[np.int32]) -> None:
         end = start + block_ids.size
         if end > self.width:
-            raise UsageError(
-                f"block table: {end} blocks for one request, but a row holds {self.width};"
-                " raise max_model_len or table_width"
-            )
+            raise self._overflow(end)
         self.values[row, start:end] = block_ids
         self.num_blocks[row] = end
         self.columns_used = max(end, self.columns_used)
         self._reach[row] = max(end, int(self._reach[row]))
         self._touch(row)
+
+    def _overflow(self, num_blocks: int) -> UsageError:
+        return UsageError(
+            f"block table: {num_blocks} blocks for one request, but a row holds {self.width};"
+            " raise max_model_len or table_width"
+        )
 
     def _end_row(self, row: int, length: int) -> None:
         """Make the row `length` blocks long and null all behind them."""
@@ -115,6 +131,6 @@ class BlockTable:
         self._reach[row] = length
         self._touch(row)
 
-    def _touch(self, row: int) -> None:
+    def _touch(self, row: int | npt.NDArray[np.intp]) -> None:
         self.dirty = True
         self.staging.touch(row)

@@ -27,6 +27,7 @@ class InputBatch:
     token_ids     [rows, max_model_len] int32, pageable; lengths = num_tokens (prompt and outputs known so far)
     num_prompt, num_computed  [rows] int32;  temperature, top_p [rows] float32;  top_k [rows] int32
     id_column, generators     [rows] objects;  forbidden  lazily [rows, vocab] bool
+    `changed` is True from the first change of membership until `refresh_metadata`.
     `moves` lists (from, to) of the rows moved by condense and swap since `begin_step`.
     """
 
@@ -64,7 +65,7 @@ class InputBatch:
         self.row_of: dict[str, int] = {}
         self._holes: list[int] = []
         self.moves: list[tuple[int, int]] = []
-        self._changed = True
+        self.changed = True
         self.req_ids: tuple[str, ...] = ()
         self.sampling = self.refresh_metadata()
 
@@ -92,7 +93,7 @@ class InputBatch:
         self.top_p[row] = state.sampling.top_p
         self.generators.values[row] = state.generator
         self.block_table.add_row(row, state.block_ids)
-        self._changed = True
+        self.changed = True
         return row
 
     def remove_request(self, req_id: str) -> int | None:
@@ -103,7 +104,7 @@ class InputBatch:
         for column in self.columns:
             column.clear(row)
         heapq.heappush(self._holes, row)
-        self._changed = True
+        self.changed = True
         return row
 
     def condense(self) -> None:
@@ -128,12 +129,12 @@ class InputBatch:
         for row in (first, second):
             self.row_of[self._id_at(row)] = row
         self.moves.extend(((first, second), (second, first)))
-        self._changed = True
+        self.changed = True
 
     def allow_only(self, req_id: str, token_ids: npt.ArrayLike, vocab_size: int) -> None:
         """Restrict a live request to `token_ids` of a vocabulary of `vocab_size`."""
         self.forbidden.allow_only(self.row_of[req_id], token_ids, vocab_size)
-        self._changed = True
+        self.changed = True
 
     def append_tokens(self, rows: list[int], token_ids: list[int]) -> None:
         """Write one token behind the history of each of `rows`, which are distinct."""
@@ -148,9 +149,9 @@ class InputBatch:
 
     def refresh_metadata(self) -> SamplingMetadata:
         """Bring what is derived from membership up to date. The old object stays when nothing changed."""
-        if not self._changed:
+        if not self.changed:
             return self.sampling
-        self._changed = False
+        self.changed = False
         rows = self.num_reqs
         self.req_ids = tuple(self._id_at(row) for row in range(rows))
         greedy = int(np.count_nonzero(self.temperature[:rows] == 0.0))

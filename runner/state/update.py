@@ -9,6 +9,8 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from ...errors import UsageError
@@ -16,6 +18,7 @@ from ...workloads.step import BlockIds, CachedRequests, NewRequest, StepDelta, S
 from ..probe_points import ProbePoints
 from .input_batch import InputBatch
 from .request_state import CachedRequestState, make_generator
+from .sampling_metadata import SamplingMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,18 @@ class UpdateFigures:
     batch_overlap: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Residents:
+    """Where the requests of a delta live, in the delta's order. `epoch` is the batch's metadata object, which is a new
+    one whenever membership changed.
+    """
+
+    epoch: SamplingMetadata
+    req_ids: tuple[str, ...]
+    rows: npt.NDArray[np.intp]
+    states: list[CachedRequestState]
+
+
 class WorkerState:
     """Both views of the requests: `requests` by id, `batch` by row. `update` keeps them in step."""
 
@@ -41,6 +56,7 @@ class WorkerState:
         self._points = points
         self._generator_device = generator_device
         self._last_ids: tuple[str, ...] | None = None
+        self._residents: _Residents | None = None
 
     def update(self, delta: StepDelta) -> UpdateFigures:
         """Merge `delta`: finished, unscheduled, new, resident and returning requests, then pack and refresh.
@@ -118,34 +134,81 @@ class WorkerState:
 
     def _merge_cached(self, cached: CachedRequests, step: int) -> list[CachedRequestState]:
         """Apply differences to known requests; returns those that have no row and need one."""
-        requests, row_of, resumed = self.requests, self.batch.row_of, cached.resumed_req_ids
-        table = self.batch.block_table
-        resident: list[int] = []
-        resident_computed: list[int] = []
+        residents = self._steady_residents(cached)
+        if residents is not None:
+            self._merge_residents(cached, residents, step)
+            return []
+        requests, row_of = self.requests, self.batch.row_of
         arriving: list[CachedRequestState] = []
-        for req_id, computed, new_blocks in zip(
-            cached.req_ids, cached.num_computed_tokens, cached.new_block_ids, strict=True
-        ):
+        for index, req_id in enumerate(cached.req_ids):
             state = _known(requests, req_id, step)
-            state.num_computed_tokens = computed
+            state.num_computed_tokens = cached.num_computed_tokens[index]
             row = row_of.get(req_id)
-            if new_blocks is not None or req_id in resumed:
-                blocks = single_group(new_blocks or ((),), f"step {step}: request {req_id!r}")
-                if req_id in resumed:
-                    state.block_ids = array("i", blocks)  # the old ones may be somebody else's by now
-                else:
-                    state.block_ids.extend(blocks)
-                    if row is not None:
-                        table.append_row(row, blocks)
+            self._merge_blocks(state, row, cached, index, step)
             if row is None:
                 _refresh_history(state, cached)
                 arriving.append(state)
             else:
-                resident.append(row)
-                resident_computed.append(computed)
-        if resident:
-            self.batch.num_computed[resident] = resident_computed
+                self.batch.num_computed[row] = state.num_computed_tokens
         return arriving
+
+    def _merge_residents(self, cached: CachedRequests, residents: _Residents, step: int) -> None:
+        """The common step: every request has its row, most only count on."""
+        self.batch.num_computed[residents.rows] = cached.num_computed_tokens
+        for state, computed in zip(residents.states, cached.num_computed_tokens, strict=True):
+            state.num_computed_tokens = computed
+        singles: list[int] = []
+        for index, blocks in enumerate(cached.new_block_ids):
+            if blocks is None:
+                continue
+            if len(blocks) == 1 and len(blocks[0]) == 1:
+                singles.append(index)
+            else:
+                self._merge_blocks(residents.states[index], int(residents.rows[index]), cached, index, step)
+        if singles:
+            self._append_singles(cached, residents, singles)
+
+    def _append_singles(self, cached: CachedRequests, residents: _Residents, indices: list[int]) -> None:
+        """One block each: what a decode needs when it crosses a block border."""
+        block_ids = [blocks[0][0] for blocks in map(cached.new_block_ids.__getitem__, indices) if blocks is not None]
+        for index, block_id in zip(indices, block_ids, strict=True):
+            residents.states[index].block_ids.append(block_id)
+        self.batch.block_table.append_each(residents.rows[indices], block_ids)
+
+    def _merge_blocks(
+        self, state: CachedRequestState, row: int | None, cached: CachedRequests, index: int, step: int
+    ) -> None:
+        """Append new blocks, or put them in the place of the old ones, which may be somebody else's by now."""
+        new, resumed = cached.new_block_ids[index], state.req_id in cached.resumed_req_ids
+        if new is None and not resumed:
+            return
+        blocks = single_group(new or ((),), f"step {step}: request {state.req_id!r}")
+        if resumed:
+            state.block_ids = array("i", blocks)
+            return
+        state.block_ids.extend(blocks)
+        if row is not None:
+            self.batch.block_table.append_row(row, blocks)
+
+    def _steady_residents(self, cached: CachedRequests) -> _Residents | None:
+        """Rows and states of `cached.req_ids` from the step before; None when membership or order changed.
+
+        Without this each decode step looks every request up twice to find what it found in the step before.
+        """
+        batch, known = self.batch, self._residents
+        if batch.changed or cached.resumed_req_ids:
+            return None
+        if known is not None and known.epoch is batch.sampling and known.req_ids == cached.req_ids:
+            return known
+        if not all(req_id in batch.row_of for req_id in cached.req_ids):
+            return None
+        self._residents = _Residents(
+            epoch=batch.sampling,
+            req_ids=cached.req_ids,
+            rows=np.asarray([batch.row_of[req_id] for req_id in cached.req_ids], dtype=np.intp),
+            states=[self.requests[req_id] for req_id in cached.req_ids],
+        )
+        return self._residents
 
     def _add(self, state: CachedRequestState) -> None:
         row = self.batch.add_request(state)

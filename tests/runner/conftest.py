@@ -38,7 +38,7 @@ class MemoryStaging:
         self.touched = set()
 
     def touch(self, row):
-        self.touched.add(row)
+        self.touched.update(np.atleast_1d(row).tolist())
 
     def publish(self, num_rows):
         self.published.append(num_rows)

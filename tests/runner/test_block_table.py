@@ -102,6 +102,25 @@ def test_dirty_follows_the_rows(memory_table):
     assert table.staging.touched == {0}
 
 
+def test_one_block_each_equals_single_appends(memory_table):
+    one, other = memory_table(4, 4), memory_table(4, 4)
+    for table in (one, other):
+        table.add_row(0, [3, 4])
+        table.add_row(2, [9])
+    one.append_each(np.array([2, 0, 3]), [7, 8, 5])
+    for row, block in ((2, 7), (0, 8), (3, 5)):
+        other.append_row(row, [block])
+    assert one.values.tolist() == other.values.tolist()
+    assert one.num_blocks.tolist() == other.num_blocks.tolist() == [3, 0, 2, 1]
+    assert one.columns_used == other.columns_used == 3
+    assert one.staging.touched == {0, 2, 3}
+    one.move(0, 1)
+    assert one.values[:2].tolist() == [[0] * 4, [3, 4, 8, 0]]
+    one.append_each(np.array([1]), [6])
+    with pytest.raises(UsageError, match="5 blocks for one request, but a row holds 4"):
+        one.append_each(np.array([1]), [6])
+
+
 def test_too_many_blocks_are_refused_with_the_mend(memory_table):
     with pytest.raises(UsageError, match="5 blocks for one request, but a row holds 4; raise max_model_len"):
         memory_table(1, 4).add_row(0, [1, 2, 3, 4, 5])

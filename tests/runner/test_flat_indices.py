@@ -20,7 +20,7 @@ def flatten(num_scheduled, num_computed=None, rows=16, tokens=512):
         "req_indices": flat.req_indices.tolist(),
         "positions": flat.positions.tolist(),
         "seq_lens": (computed + scheduled).tolist(),
-        "logits_indices": last_positions(query_start_loc[1 : scheduled.size + 1]).tolist(),
+        "logits_indices": last_positions(query_start_loc[1 : scheduled.size + 1], idle=flat.idle).tolist(),
     }
 
 
