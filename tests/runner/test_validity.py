@@ -1,0 +1,56 @@
+import pytest
+from stepscope.errors import UsageError
+from stepscope.runner.config import RunnerConfig
+from stepscope.runner.validity import validate
+
+REFUSED = [
+    ({"block_size": 0}, "block_size: 0 is below 1; a KV block holds at least one token"),
+    ({"max_num_seqs": 0}, "max_num_seqs: 0 is below 1; a batch needs a row"),
+    ({"max_model_len": 0}, "max_model_len: 0 is below 1; a sequence needs a token"),
+    ({"max_num_batched_tokens": 0}, "max_num_batched_tokens: 0 is below 1; a step needs a token"),
+    ({"num_blocks": 1}, "num_blocks: 1 is below 2; block 0 is the null block"),
+    (
+        {"table_width": 3, "max_model_len": 64, "block_size": 16},
+        "table_width: 3 blocks of 16 tokens do not reach max_model_len = 64; widen the table or shorten max_model_len",
+    ),
+    ({"ring_slots": 0}, "ring_slots: 0 is below 1; a ring needs at least one slot"),
+    ({"device_buffers": "single_unguarded"}, "device_buffers: single_unguarded means nothing on copy_stream compute"),
+    (
+        {"device_buffers": "single_unguarded", "copy_stream": "dedicated"},
+        "device_buffers: single_unguarded on copy_stream dedicated overwrites tables that a forward still reads",
+    ),
+    (
+        {"graph_mode": "full", "capture_sizes": (1, 64), "max_num_batched_tokens": 32},
+        "capture_sizes: 64 is above the token buffers (max_num_batched_tokens = 32)",
+    ),
+    (
+        {"graph_mode": "full", "capture_sizes": (1, 64), "max_capture_size": 32},
+        "capture_sizes: (1, 64) passes max_capture_size = 32; drop one of the two",
+    ),
+    ({"graph_mode": "full", "capture_sizes": "many"}, "capture_sizes: 'many' is unknown"),
+    ({"graph_mode": "fast"}, "graph_mode: unknown value 'fast'; known are none, piecewise, full, full_decode_only,"),
+    ({"commit_order": "middle"}, "commit_order: unknown value 'middle'; known are first, last, skip"),
+    ({"staging": "zero_copy"}, "staging: unknown value 'zero_copy'; known are pinned_ring,"),
+    ({"check": "always"}, "check: unknown value 'always'; known are off, sample, every"),
+]
+
+
+@pytest.mark.parametrize(("switches", "message"), REFUSED)
+def test_impossible_configurations_are_refused_in_one_line(switches, message):
+    with pytest.raises(UsageError) as caught:
+        validate(RunnerConfig(**switches))
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+def test_defaults_are_valid_and_capture_nothing():
+    assert validate(RunnerConfig()) == ()
+
+
+def test_sizes_are_resolved_where_graphs_are_on():
+    assert validate(RunnerConfig(graph_mode="full", max_capture_size=12)) == (1, 2, 4, 8, 12)
+
+
+def test_tests_may_build_a_racing_runner():
+    config = RunnerConfig(copy_stream="dedicated", device_buffers="single_unguarded")
+    assert validate(config, allow_hazards=True) == ()
