@@ -26,6 +26,7 @@ from ..runner.devices import make_device
 from ..runner.devices.base import Device
 from ..runner.devices.calibration import load_calibration
 from ..runner.devices.calibration_rows import calibration_rows
+from ..runner.invariants.checker import CheckReport
 from ..runner.model_runner import build_runner
 from ..workloads.workload import Workload
 from .loop import LoopLimits, LoopOutcome, StepLoop
@@ -45,7 +46,7 @@ class Measured:
 
     recording: Recording
     outcome: LoopOutcome
-    workload: Workload
+    checks: CheckReport
 
 
 class _BetweenSteps:
@@ -121,7 +122,8 @@ def measure(
         rows = calibration_rows(load_calibration(spec.calibration), spec.cost_model)
         writer.write({"calibration": [(None, *row) for row in rows]})
     recording = writer.finish(*(Diagnostic(*note) for note in notes))
-    return Measured(_with_outcome(recording, outcome, folder), outcome, workload)
+    checks = runner.checks.report()
+    return Measured(_with_outcome(recording, outcome, checks, folder), outcome, checks)
 
 
 def _device(spec: PointSpec, ledger: Ledger) -> Device:
@@ -149,16 +151,20 @@ def _meta(
             **parameters(spec),
             "name": workload.name,
             "notes": list(workload.notes),
-            "sources": {"scheduler": dataclasses.asdict(workload.scheduler)},
+            "scheduler": dataclasses.asdict(workload.scheduler),
         },
         process=ProcessKeys(host=platform.node(), pid=os.getpid(), rank=0, device=device.name, clock_id=clock_id),
         sweep=sweep,
     )
 
 
-def _with_outcome(recording: Recording, outcome: LoopOutcome, folder: Path) -> Recording:
+def _with_outcome(recording: Recording, outcome: LoopOutcome, checks: CheckReport, folder: Path) -> Recording:
     """The recording with the loop's outcome in its configuration: it is known only at the end."""
-    configuration: dict[str, Any] = {**recording.meta.configuration, "outcome": dataclasses.asdict(outcome)}
+    configuration: dict[str, Any] = {
+        **recording.meta.configuration,
+        "outcome": dataclasses.asdict(outcome),
+        "checks": dataclasses.asdict(checks),
+    }
     meta = msgspec.structs.replace(recording.meta, configuration=configuration)
     write_json(folder / META_FILE, meta)
     return Recording(meta, recording.tables)

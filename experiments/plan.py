@@ -17,7 +17,7 @@ from .axes import Choice, expand, put, with_params
 from .loading import Tree
 from .resolve import resolve
 from .spec import PointSpec
-from .typed import convert
+from .typed import convert, refuse_unknown_keys
 
 PLAN_VERSION = 1
 _SLUG_MAX = 80
@@ -86,6 +86,7 @@ def _slug(choice: Choice, repeat: int, repeats: int) -> str:
 
 def _points_of(tree: Tree) -> list[Point]:
     base, choices = expand(tree)
+    refuse_unknown_keys(PointSpec, base, "")  # before any point is named as the place of the mistake
     points = []
     for choice in choices:
         try:

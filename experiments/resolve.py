@@ -6,6 +6,7 @@ A resolved point holds no `auto` and no derived value, so equal resolved points 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,16 +21,13 @@ def default_device() -> DeviceName:
     """What `auto` stands for here: cuda where a GPU and our device for it are, else sim."""
     import torch
 
-    if torch.cuda.is_available():
-        from ..instrumentation.probe.ledger import Ledger
-        from ..runner.devices import make_device
-
-        try:
-            make_device("cuda", ledger=Ledger())
-        except UsageError:
-            return "sim"
-        return "cuda"
-    return "sim"
+    if not torch.cuda.is_available():
+        return "sim"
+    try:
+        _check_device("cuda", "", "")
+    except UsageError:
+        return "sim"
+    return "cuda"
 
 
 def resolve(tree: Mapping[str, Any]) -> PointSpec:
@@ -38,6 +36,7 @@ def resolve(tree: Mapping[str, Any]) -> PointSpec:
     given = tree.get("runner") or {}
     sizes = {name: given[name] for name in SHARED_SIZES if name in given}
     device = default_device() if spec.device == "auto" else spec.device
+    _check_device(device, spec.calibration, spec.cost_model)
     steps = measured_steps(spec.measure, device)
     workload = build_workload(spec.workload, sizes, vocab_size=_vocab_size(spec.runner), steps=steps)
     scheduler = workload.scheduler
@@ -97,3 +96,15 @@ def _validate(runner: RunnerConfig) -> None:
         validate(runner)
     except UsageError as error:
         raise UsageError(f"runner.{error}") from error
+
+
+@functools.cache
+def _check_device(device: DeviceName, calibration: str, cost_model: str) -> None:
+    """Make the device once: one that is not there, or an uncalibrated shape, is refused before anything runs."""
+    from ..instrumentation.probe.ledger import Ledger
+    from ..runner.devices import make_device
+
+    if device == "sim":
+        make_device(device, ledger=Ledger(), calibration=calibration, cost_model=cost_model)
+    else:
+        make_device(device, ledger=Ledger())

@@ -95,7 +95,14 @@ def run_single(plan: Plan, out: Path | None, progress: Callable[[int, int], None
     page = write_report(folder, "html", None)
     outcome = measured.outcome
     _check_answers(measured)
-    lines = [text.rstrip("\n"), "", answers_line(measured), f"wall time {wall_s:.1f} s", f"report: {page.strip()}"]
+    lines = [
+        text.rstrip("\n"),
+        "",
+        answers_line(measured),
+        checks_line(measured),
+        f"wall time {wall_s:.1f} s",
+        f"report: {page.strip()}",
+    ]
     if outcome.stopped == "interrupted":
         lines.append("interrupted: the report covers the steps up to here")
     return RunOutcome("\n".join(lines), 130 if outcome.stopped == "interrupted" else 0)
@@ -109,6 +116,14 @@ def answers_line(measured: Measured) -> str:
         f" {outcome.tokens_got:,} of {outcome.tokens_expected:,} expected tokens"
         f" (stopped: {outcome.stopped})"
     )
+
+
+def checks_line(measured: Measured) -> str:
+    """How often the runner's invariants were looked at; a broken one would have ended the run."""
+    checks = measured.checks
+    if not checks.steps_checked:
+        return "invariants: not checked (--check every looks at each step)"
+    return f"invariants: {len(checks.held)} in {checks.steps_checked:,} of {checks.steps_seen:,} steps, 0 broken"
 
 
 def _check_answers(measured: Measured) -> None:
