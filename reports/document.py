@@ -135,12 +135,16 @@ Block = Words | Answer | Facts | Table | Chart
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A headed part of a page. `brief` sections make up the terminal summary; the other formats print all."""
+    """A headed part of a page. `brief` sections make up the terminal summary; the other formats print all.
+
+    `nav` is the short name in the page's list of sections, where the title is too long for it.
+    """
 
     id: str
     title: str
     blocks: tuple[Block, ...]
     brief: bool = False
+    nav: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,12 @@ import textwrap
 
 from .document import Answer, Block, Chart, Document, Facts, Section, Table, Words
 from .formatting import cell
-from .grid import Grid, grid, marked, origin_text
+from .grid import ORIGIN_TITLE, Grid, grid, marked, origin_text
 
 WIDTH = 118
+"""Columns of running text."""
+TABLE_WIDTH = 160
+"""Columns of a table; what lies beyond is named under it instead."""
 _GAP = "  "
 
 
@@ -53,17 +56,41 @@ def _facts(items: tuple[tuple[str, object], ...], caption: str = "", indent: str
 
 
 def _table(table: Table) -> str:
-    content = grid(table)
+    content, left_out = _narrowed(grid(table))
     lines = [marked(table.caption, table.origin), *_lines(content)]
+    if left_out:
+        lines.append(_wrap(f"Columns that do not fit here: {', '.join(left_out)}."))
     lines += [f"[{mark}] {sentence}" for mark, sentence in content.footnotes]
     if table.note:
         lines.append(_wrap(table.note))
     return "\n".join(lines)
 
 
+def _widths(content: Grid) -> list[int]:
+    return [max(map(len, column)) for column in zip(content.titles, *content.rows, strict=True)]
+
+
+def _narrowed(content: Grid) -> tuple[Grid, tuple[str, ...]]:
+    """The columns from the left that fit, the origin always among them, and the titles of the others."""
+    widths = _widths(content)
+    last = [len(widths) - 1] if content.titles[-1] == ORIGIN_TITLE else []
+    used = sum(widths[i] + len(_GAP) for i in last)
+    kept: list[int] = []
+    for i in range(len(widths) - len(last)):
+        used += widths[i] + len(_GAP)
+        if used > TABLE_WIDTH and kept:
+            break
+        kept.append(i)
+    kept += last
+    left_out = tuple(title for i, title in enumerate(content.titles) if i not in kept)
+    rows = tuple(tuple(row[i] for i in kept) for row in content.rows)
+    titles, numeric = tuple(content.titles[i] for i in kept), tuple(content.numeric[i] for i in kept)
+    return Grid(titles, numeric, rows, content.footnotes), left_out
+
+
 def _lines(content: Grid) -> list[str]:
     everything = (content.titles, *content.rows)
-    widths = [max(len(row[i]) for row in everything) for i in range(len(content.titles))]
+    widths = _widths(content)
     written = [_line(row, widths, content.numeric) for row in everything]
     return [written[0], _GAP.join("-" * width for width in widths), *written[1:]]
 

@@ -39,15 +39,22 @@ def padding_figure(sizes: Sequence[SizePadding]) -> Figure:
             ("padding tokens", [size.padding_tokens for size in sizes], palette.OVERLAP),
         )
     ]
-    if any(value is not None for value in waste):
+    layout: dict[str, Any] = left.axes("captured size", "tokens")
+    layout |= right.axes("captured size", "time lost to padding [µs]")
+    if not any(waste):
+        known = any(value is not None for value in waste)
+        said = "no time is lost or won at any size" if known else "not measured: see the table"
+        layout["annotations"] = [right.message(said)]
+        traces.append({"type": "bar", "x": labels, "y": [0] * len(labels), "xaxis": right.x, "yaxis": right.y,
+                       "showlegend": False, "hoverinfo": "skip"})
+    else:
         colours = [palette.FORWARD if value is not None and value < 0 else palette.SAMPLE for value in waste]
         traces.append({
             "type": "bar", "name": "time lost to padding", "x": labels, "y": waste, "xaxis": right.x, "yaxis": right.y,
             "marker": {"color": colours}, "showlegend": False, "customdata": hover,
             "hovertemplate": "size %{x}: %{y} µs<br>%{customdata}<extra></extra>",
         })
-    layout: dict[str, Any] = left.axes("captured size", "tokens")
-    layout |= right.axes("captured size", "time lost to padding [µs]")
     layout[left.xaxis]["type"] = layout[right.xaxis]["type"] = "category"
     layout["barmode"] = "stack"
+    layout[right.yaxis]["rangemode"] = "tozero"
     return Figure(tuple(traces), layout, height_px)

@@ -35,6 +35,14 @@ class Panel:
             "xanchor": "left", "yanchor": "bottom", "yshift": 4, "showarrow": False, "font": {"size": 12},
         }
 
+    def message(self, text: str) -> dict[str, Any]:
+        """An annotation in the middle of a panel that has nothing to draw."""
+        x, y = sum(self.x_domain) / 2, sum(self.y_domain) / 2
+        return {
+            "text": text, "xref": "paper", "yref": "paper", "x": x, "y": y, "showarrow": False,
+            "font": {"size": 13, "color": "#5b6577"},
+        }
+
 
 def panels(number: int, columns: int) -> tuple[tuple[Panel, ...], int]:
     """Panels in reading order on a grid of `columns`, and the height in px of the whole chart."""

@@ -13,21 +13,21 @@ from . import palette
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of the mean step: its mean time and the fraction of the whole that its row stands for."""
+    """A part of a step: its time and the fraction of its row that it is."""
 
     row: str
     name: str
-    mean_ns: float
+    time_ns: float
     fraction: float
     colour: str
 
 
 def shares_figure(shares: Sequence[Share]) -> Figure:
-    """One bar a row, cut into its parts; x is the mean time in µs."""
+    """One bar a row, cut into its parts; x is time in µs."""
     rows = list(dict.fromkeys(share.row for share in shares))
     layout = {
         "barmode": "stack", "uniformtext": {"mode": "hide", "minsize": 10},
-        "xaxis": {"title": {"text": "mean host time a step [µs]"}},
+        "xaxis": {"title": {"text": "host time a step [µs]"}},
         "yaxis": {"categoryorder": "array", "categoryarray": rows[::-1]},
     }
     return Figure(tuple(_share_trace(share) for share in shares), layout, height_px=90 + 58 * len(rows))
@@ -36,11 +36,11 @@ def shares_figure(shares: Sequence[Share]) -> Figure:
 def _share_trace(share: Share) -> dict[str, Any]:
     return {
         "type": "bar", "orientation": "h", "name": share.name, "showlegend": False,
-        "x": palette.microseconds([share.mean_ns]), "y": [share.row],
+        "x": palette.microseconds([share.time_ns]), "y": [share.row],
         "marker": {"color": share.colour, "line": {"color": "#fff", "width": 1}},
         "text": [f"{share.name} {percent(share.fraction)}"], "textposition": "inside", "insidetextanchor": "middle",
         "textangle": 0, "constraintext": "inside", "hoverinfo": "text",
-        "hovertext": [f"<b>{share.name}</b><br>{duration(share.mean_ns)} a step, {percent(share.fraction)}"],
+        "hovertext": [f"<b>{share.name}</b><br>{duration(share.time_ns)} a step, {percent(share.fraction)}"],
     }
 
 

@@ -85,8 +85,9 @@ def lines_figure(metrics: Sequence[LinePanel], x_title: str) -> Figure:
         "margin": {"l": 60, "r": 16, "t": 70, "b": 50}, "legend": {"orientation": "h", "x": 0, "y": 1 + 34 / height_px,
                                                                     "yanchor": "bottom"},
     }
-    for place in places:
-        layout |= place.axes(x_title, "")
+    for index, place in enumerate(places):
+        # A panel with another one below it leaves the axis title to that one: there is no room between the two.
+        layout |= place.axes("" if index + 3 < len(places) else x_title, "")
         layout[place.xaxis]["type"] = "category"
         layout[place.yaxis]["rangemode"] = "tozero"
     return Figure(tuple(traces), layout, height_px + 40)
@@ -123,7 +124,7 @@ def cloud_figure(clouds: Sequence[Cloud]) -> Figure:
     for index, cloud in enumerate(clouds):
         colour = palette.SERIES[index % len(palette.SERIES)]
         traces.append({
-            "type": "scatter", "mode": "markers", "name": cloud.name, "text": cloud.texts,
+            "type": "scatter", "mode": "markers", "name": cloud.name, "text": cloud.texts, "cliponaxis": False,
             "x": palette.microseconds(cloud.copy_ns), "y": palette.microseconds(cloud.exposed_ns),
             "marker": {"color": palette.translucent(colour, 0.65), "size": 10, "symbol": symbols[index % len(symbols)],
                        "line": {"color": colour, "width": 1}},

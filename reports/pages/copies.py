@@ -31,7 +31,7 @@ def copies_section(view: CopyView, origin: str) -> Section:
     if len(view.points):
         blocks.append(_course(view, origin))
     blocks += [_overlap_table(view, origin), _what_if_table(view, origin)]
-    return Section("copies", "The block-table copy: exposed and hidden", tuple(blocks), brief=True)
+    return Section("copies", "The block-table copy: exposed and hidden", tuple(blocks), brief=True, nav="Copy")
 
 
 def _sentence(view: CopyView) -> str:
@@ -135,15 +135,14 @@ def headline_words(view: CopyView) -> str:
     exposed, copy = view.figure("exposed"), view.figure("copy")
     if exposed.mean_ns is None or not copy.mean_ns:
         return f"Not measured: {exposed.reason}."
-    share = exposed.mean_ns / copy.mean_ns
     parts = [part for part in _parts(view) if part.name != "exposed"]
     size = "" if view.size_p50_bytes is None else f" ({cell(Quantity(view.size_p50_bytes, 'bytes'))})"
-    masked = max(parts, key=lambda part: part.mean_ns).name if parts else ""
-    hidden = f"the rest hides, most of it behind {masked}" if masked else "nothing of it is hidden"
-    return (
-        f"The mean copy{size} takes {duration(copy.mean_ns)} on the device; {percent(share)} of it,"
-        f" {duration(exposed.mean_ns)}, is exposed: {hidden}."
-    )
+    masked = f"most of it behind {max(parts, key=lambda part: part.mean_ns).name}" if parts else ""
+    head = f"The mean copy{size} takes {duration(copy.mean_ns)} on the device"
+    if not exposed.mean_ns:
+        return f"{head}; nothing of it is exposed, all of it hides{f', {masked}' if masked else ''}."
+    part = f"{percent(exposed.mean_ns / copy.mean_ns)} of it, {duration(exposed.mean_ns)}, is exposed"
+    return f"{head}; {part}{f', the rest hides, {masked}' if masked else ' and nothing is hidden'}."
 
 
 def headline_figures(view: CopyView) -> tuple[tuple[str, Cell], ...]:

@@ -27,7 +27,7 @@ def diagnostics_section(meta: RecordingMeta, tables: Mapping[str, pd.DataFrame])
     silent = _unexplained(tables, noted)
     if silent:
         blocks.append(Words(f"Partly or wholly null without a noted reason: {', '.join(silent)}."))
-    return Section("diagnostics", "What was not measured", tuple(blocks))
+    return Section("diagnostics", "What was not measured", tuple(blocks), nav="Not measured")
 
 
 def _nulls(tables: Mapping[str, pd.DataFrame], name: str, column: str) -> tuple[Quantity, Quantity | str]:

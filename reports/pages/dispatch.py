@@ -20,7 +20,7 @@ def dispatch_section(padding: Padding, origin: str) -> Section:
     rows = list(records(padding.dispatch))
     if not rows:
         words = Words("Not measured: no counted step holds a dispatch decision.")
-        return Section("dispatch", TITLE, (words,))
+        return Section("dispatch", TITLE, (words,), nav="Dispatch")
     body = [
         (
             MODE_WORDS.get(row["mode"], word(row["mode"])), word(row["reason"]),
@@ -33,4 +33,4 @@ def dispatch_section(padding: Padding, origin: str) -> Section:
         Column("ran as"), Column("reason"), Column("which means"), count_column("steps"), percent_column("share"),
     )
     blocks: tuple[Block, ...] = (table("Decisions in counted steps, by mode and reason", columns, body, origin),)
-    return Section("dispatch", TITLE, blocks)
+    return Section("dispatch", TITLE, blocks, nav="Dispatch")

@@ -23,7 +23,7 @@ def environment_section(meta: RecordingMeta, calibration: pd.DataFrame, num_step
     blocks.append(Facts("Machine", environment_items(meta.environment)))
     for name, items in configuration_groups(meta.configuration):
         blocks.append(Facts(name, items))
-    return Section("environment", "Environment and workload", tuple(blocks))
+    return Section("environment", "Environment and workload", tuple(blocks), nav="Environment")
 
 
 def _recording(meta: RecordingMeta, num_steps: int) -> tuple[tuple[str, Cell], ...]:

@@ -20,7 +20,7 @@ _MEANS = {
 def gaps_section(gaps: Gaps, origin: str) -> Section:
     """Shares by what bound the forward's start in the replay."""
     if gaps.bound is None:
-        return Section("gaps", TITLE, (Words(f"Not measured: {gaps.reason}."),))
+        return Section("gaps", TITLE, (Words(f"Not measured: {gaps.reason}."),), nav="Bound by")
     counted = gaps.steps[flags(gaps.steps, "counted", null=False)]
     bounds = Counter(bound for bound in texts(counted, "bound") if bound)
     rows = [
@@ -32,7 +32,7 @@ def gaps_section(gaps: Gaps, origin: str) -> Section:
         Words(bound_words(gaps), emphasis=True),
         table("Forwards of counted steps by their binding predecessor in the replay", columns, rows, origin),
     )
-    return Section("gaps", TITLE, blocks)
+    return Section("gaps", TITLE, blocks, nav="Bound by")
 
 
 def bound_words(gaps: Gaps) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from ..document import Answer, Cell, Section
+from ..figures.palette import RANGE_COLOURS
 from ..formatting import duration, percent
 from ..views.phases import PhaseView
 from ..views.recording import RecordingView
 from . import buffers, copies, padding
 from .cells import number, records
 from .gaps import bound_words
+
+_SKEWED = 1.25
+"""A mean period this many times the median is worth a sentence: medians and means then tell different stories."""
 
 QUESTIONS = (
     "Where does a step's time go?",
@@ -32,17 +36,29 @@ def headline_section(view: RecordingView) -> Section:
 
 def phase_words(view: PhaseView) -> str:
     """The answer to the first question."""
-    known = {name: float(value) for name, value in view.mean_ns.items() if value is not None}
+    known = {row["name"]: row["p50_ns"] for row in records(view.summary.host) if row["p50_ns"] is not None}
     whole = sum(known.values())
     if not whole:
         return "Not measured: no counted step has a phase with a host time."
-    ordered = sorted(known.items(), key=lambda item: -item[1])
-    parts = ", ".join(f"{name.replace('_', ' ')} {percent(value / whole)}" for name, value in ordered)
-    ranges = [row for row in records(view.summary.ranges) if row["share"]]
-    largest = max(ranges, key=lambda row: row["share"], default=None)
-    tail = f" Inside it {largest['name']} is the largest part." if largest and ordered[0][0] == "preprocess" else ""
+    parts = ", ".join(
+        f"{name.replace('_', ' ')} {duration(value)} ({percent(value / whole)})"
+        for name, value in sorted(known.items(), key=lambda item: -item[1])
+    )
     period = "" if view.period_p50_ns is None else f"A step takes {duration(view.period_p50_ns)} (median period). "
-    return f"{period}Host time: {parts}.{tail}"
+    return f"{period}Median host time: {parts}.{_range_words(view)}{_tail_words(view)}"
+
+
+def _range_words(view: PhaseView) -> str:
+    ranges = [row for row in records(view.summary.ranges) if row["name"] in RANGE_COLOURS and row["p50_ns"]]
+    largest = max(ranges, key=lambda row: row["p50_ns"], default=None)
+    return f" The largest part of preprocess is {largest['name']}, {duration(largest['p50_ns'])}." if largest else ""
+
+
+def _tail_words(view: PhaseView) -> str:
+    mean, median = view.period_mean_ns, view.period_p50_ns
+    if mean is None or not median or mean < _SKEWED * median:
+        return ""
+    return f" A few slow steps pull the mean period up to {duration(mean)}."
 
 
 def _phase_figures(view: PhaseView) -> tuple[tuple[str, Cell], ...]:

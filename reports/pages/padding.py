@@ -17,7 +17,7 @@ def padding_section(padding: Padding, origin: str) -> Section:
     blocks: list[Block] = [Words(headline_words(padding), emphasis=True)]
     if padding.replayed_steps:
         blocks += [_chart(padding, origin), _size_table(padding, origin)]
-    return Section("padding", TITLE, tuple(blocks), brief=True)
+    return Section("padding", TITLE, tuple(blocks), brief=True, nav="Padding")
 
 
 def _chart(padding: Padding, origin: str) -> Chart:

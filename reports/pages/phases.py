@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from ...analysis.stats import Number
 from ...analysis.tables import plain
 from ..document import Block, Cell, Chart, Column, Section, Words
 from ..figures.palette import PHASE_COLOURS, RANGE_COLOURS, microseconds
@@ -10,8 +14,7 @@ from ..formatting import duration, percent
 from ..views.phases import PhaseView
 from .cells import count_column, number, percent_column, records, table, us_column, word
 
-HOST_LANE = "host, by phase"
-PREPROCESS_LANE = "preprocess, by sub-range"
+MEDIAN_LANE, MEAN_LANE, PREPROCESS_LANE = "median of each phase", "mean step", "preprocess, medians"
 
 
 def phases_section(view: PhaseView, origin: str, reasons: dict[str, str]) -> Section:
@@ -22,7 +25,7 @@ def phases_section(view: PhaseView, origin: str, reasons: dict[str, str]) -> Sec
     blocks: list[Block] = [Words(_closing(view))]
     shares = _shares(view)
     if shares:
-        title = "Host time of the mean step [µs]"
+        title = "Host time of a step: typical, mean, and the sub-ranges of preprocess [µs]"
         blocks.append(Chart("shares", title, (("shares", shares_figure(shares)),), origin=origin))
     blocks.append(_host_table(view, origin))
     if len(view.summary.ranges):
@@ -30,7 +33,7 @@ def phases_section(view: PhaseView, origin: str, reasons: dict[str, str]) -> Sec
     if len(view.course) > 1 and shares:
         blocks.append(_course_chart(view, origin))
     blocks.append(_device_table(view, origin, reasons))
-    return Section("phases", "Where the step's time goes", tuple(blocks), brief=True)
+    return Section("phases", "Where the step's time goes", tuple(blocks), brief=True, nav="Phases")
 
 
 def _closing(view: PhaseView) -> str:
@@ -46,18 +49,18 @@ def _closing(view: PhaseView) -> str:
 
 
 def _shares(view: PhaseView) -> list[Share]:
-    known = {name: float(value) for name, value in view.mean_ns.items() if value is not None}
-    whole = sum(known.values())
-    shares = [
-        Share(HOST_LANE, name, value, value / whole, PHASE_COLOURS[name]) for name, value in known.items() if whole > 0
+    medians = {row["name"]: row["p50_ns"] for row in records(view.summary.host)}
+    ranges = {row["name"]: row["p50_ns"] for row in records(view.summary.ranges) if row["name"] in RANGE_COLOURS}
+    return [
+        *_lane(MEDIAN_LANE, medians, PHASE_COLOURS), *_lane(MEAN_LANE, view.mean_ns, PHASE_COLOURS),
+        *_lane(PREPROCESS_LANE, ranges, RANGE_COLOURS),
     ]
-    preprocess = known.get("preprocess")
-    if preprocess:
-        shares += [
-            Share(PREPROCESS_LANE, row["name"], row["share"] * preprocess, row["share"], RANGE_COLOURS[row["name"]])
-            for row in records(view.summary.ranges) if row["name"] in RANGE_COLOURS and row["share"]
-        ]
-    return shares
+
+
+def _lane(row: str, values: Mapping[str, Number | None], colours: Mapping[str, str]) -> list[Share]:
+    known = {name: float(value) for name, value in values.items() if value is not None}
+    whole = sum(known.values())
+    return [Share(row, name, value, value / whole, colours[name]) for name, value in known.items() if whole > 0]
 
 
 def _host_table(view: PhaseView, origin: str) -> Block:
@@ -80,12 +83,17 @@ def _quantiles(row: dict[str, object], reason: str = "no counted step has it") -
 
 def _ranges_table(view: PhaseView, origin: str) -> Block:
     rows = [
-        (word(row["name"]), *_quantiles(row), number(row["share"], "fraction", "preprocess was not measured"))
-        for row in records(view.summary.ranges)
+        (word(row["name"]), *_quantiles(row), _share_of_preprocess(row)) for row in records(view.summary.ranges)
     ]
     columns = (Column("sub-range"), *_QUANTILE_COLUMNS, percent_column("share of preprocess"))
-    note = "Ranges outside preprocess (schedule, update) are compared with it too; nested ranges count in both."
+    note = "Shares are of the sums over the counted steps. Nested ranges count in both."
     return table("Host time by sub-range", columns, rows, origin, note)
+
+
+def _share_of_preprocess(row: dict[str, Any]) -> Cell:
+    if row["name"] not in RANGE_COLOURS:
+        return "not part of it"
+    return number(row["share"], "fraction", "preprocess was not measured")
 
 
 def _course_chart(view: PhaseView, origin: str) -> Chart:
@@ -105,8 +113,10 @@ def _course_chart(view: PhaseView, origin: str) -> Chart:
 
 
 def _device_table(view: PhaseView, origin: str, reasons: dict[str, str]) -> Block:
+    silent = "no counted step has it"
     rows = [
-        (word(row["name"]), row["figure"].removesuffix("_ns"), *_quantiles(row, reasons.get(row["figure"])))
+        (word(row["name"]), row["figure"].removesuffix("_ns"),
+         *_quantiles(row, reasons.get(row["figure"], silent)))
         for row in records(view.summary.device)
     ]
     note = (

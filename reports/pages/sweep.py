@@ -21,14 +21,14 @@ def sweep_document(sweep: SweepView) -> Document:
     paired = arms(sweep)
     sections = [
         sweep_headline(sweep, paired),
-        _charts("exposure", "Exposure and overlap", heat_chart(sweep), cloud_chart(sweep)),
-        _charts("metrics", "Parameters against metrics", lines_chart(sweep)),
-        _tables("arms", "Commit orders: first, last, skip", arms_table(sweep, paired), brief=True),
+        _charts("exposure", "Exposure and overlap", "Exposure", heat_chart(sweep), cloud_chart(sweep)),
+        _charts("metrics", "Parameters against metrics", "Metrics", lines_chart(sweep)),
+        _tables("arms", "Commit orders: first, last, skip", "Commit orders", arms_table(sweep, paired)),
         _timelines(sweep),
-        _tables("points", "Every point", points_table(sweep), brief=True),
-        _tables("failures", "Failed and skipped points", failures_table(sweep), brief=True),
+        _tables("points", "Every point", "Points", points_table(sweep)),
+        _tables("failures", "Failed and skipped points", "Failures", failures_table(sweep)),
         _environment(sweep),
-        _tables("diagnostics", "What was not measured", reasons_table(sweep)),
+        _tables("diagnostics", "What was not measured", "Not measured", reasons_table(sweep), brief=False),
     ]
     there = tuple(section for section in sections if section is not None)
     return Document(sweep.name, _subtitle(sweep), there, sweep.origin, _notice(sweep))
@@ -52,13 +52,13 @@ def _notice(sweep: SweepView) -> str:
     )
 
 
-def _charts(id_: str, title: str, *charts: Chart | None) -> Section | None:
+def _charts(id_: str, title: str, nav: str, *charts: Chart | None) -> Section | None:
     blocks: tuple[Block, ...] = tuple(chart for chart in charts if chart is not None)
-    return Section(id_, title, blocks) if blocks else None
+    return Section(id_, title, blocks, nav=nav) if blocks else None
 
 
-def _tables(id_: str, title: str, table: Table | None, *, brief: bool = False) -> Section | None:
-    return Section(id_, title, (table,), brief) if table is not None else None
+def _tables(id_: str, title: str, nav: str, table: Table | None, *, brief: bool = True) -> Section | None:
+    return Section(id_, title, (table,), brief, nav) if table is not None else None
 
 
 def _timelines(sweep: SweepView) -> Section | None:
@@ -70,7 +70,7 @@ def _timelines(sweep: SweepView) -> Section | None:
     if not lines:
         return None
     chart = timeline_chart(tuple(lines), "timelines", sweep.origin)
-    return Section("timelines", "Timelines of chosen points", (chart,))
+    return Section("timelines", "Timelines of chosen points", (chart,), nav="Timelines")
 
 
 def _environment(sweep: SweepView) -> Section:
@@ -92,4 +92,4 @@ def _environment(sweep: SweepView) -> Section:
         named = tuple((f"calibration {i}", text) for i, text in enumerate(calibrations, 1))
         blocks.append(Facts("Calibration of the modelled device", named or (("calibration", Missing("not named")),)))
     blocks += [Words(note) for note in sweep.notes]
-    return Section("environment", "Environment and parameters", tuple(blocks))
+    return Section("environment", "Environment and parameters", tuple(blocks), nav="Environment")

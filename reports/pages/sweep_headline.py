@@ -80,14 +80,15 @@ def _copy(sweep: SweepView, paired: pd.DataFrame) -> str:
     worst = extreme(sweep, "exposed_p50_ns", max)
     if worst is None:
         return f"Not measured: {_why_not(sweep, 'exposed_p50_ns')}."
+    exposed, copies = _known(sweep, "exposed_p50_ns"), _known(sweep, "table_copy_p50_ns")
+    hidden = sum(value == 0 for value in exposed)
+    if hidden == len(exposed):
+        lengths = f" of {duration(min(copies))} to {duration(max(copies))}" if copies else ""
+        return f"In all {hidden} points with a copy it is hidden completely: copies{lengths}.{_order(paired)}"
     copy = worst.metrics.get("table_copy_p50_ns")
     of = f" of {duration(copy)}" if copy is not None else ""
     head = f"At worst {_amount(worst, 'exposed_p50_ns')}{of} are exposed ({setting(sweep, worst)})."
-    hidden = [
-        point for point in sweep.measured
-        if point.metrics.get("exposed_p50_ns") == 0 and (point.metrics.get("table_copy_p50_ns") or 0) > 0
-    ]
-    full = f" In {len(hidden)} of {len(_known(sweep, 'exposed_p50_ns'))} points the copy is hidden completely."
+    full = f" In {hidden} of {len(exposed)} points with a copy it is hidden completely."
     return f"{head}{full}{_order(paired)}"
 
 
@@ -96,11 +97,11 @@ def _order(paired: pd.DataFrame) -> str:
     values, known = floats(paired, "last_minus_first_ns")
     if not known.any():
         return ""
-    best, middle = float(values[known].max()), float(pd.Series(values[known]).median())
-    pairs = int(known.sum())
+    differences = pd.Series(values[known])
     return (
-        f" Committing the table first instead of last changes the median period by {duration(-middle)} in the median of"
-        f" {pairs} settings, at most by {duration(-best)}."
+        f" A run that commits the table last has a median period {duration(float(differences.median()))} longer than"
+        f" one that commits it first (median of {len(differences)} settings, {duration(float(differences.min()))} to"
+        f" {duration(float(differences.max()))})."
     )
 
 

@@ -41,7 +41,7 @@ def arms_table(sweep: SweepView, paired: pd.DataFrame) -> Table | None:
     if not len(paired):
         return None
     known = {name for name, _ in _ARM_COLUMNS}
-    shown = [name for name in paired.columns if name not in known and name in sweep.varying]
+    shown = [name for name in sweep.varying if name in paired.columns and name not in known]
     rows = []
     for at in range(len(paired)):
         values = {str(name): plain(paired[name].array[at]) for name in paired.columns}

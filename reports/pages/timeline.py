@@ -18,10 +18,10 @@ _WORDS = (
 def timeline_section(timelines: tuple[StepTimeline, ...], origin: str, reason: str) -> Section:
     """The chart with its choice of steps, and the exact times of those steps in the recording's own clock."""
     if not timelines:
-        return Section("timeline", "Timeline of a step", (Words(f"Not measured: {reason}."),))
+        return Section("timeline", "Timeline of a step", (Words(f"Not measured: {reason}."),), nav="Timeline")
     chart = timeline_chart(tuple((label(line), line) for line in timelines), "timeline", origin)
     blocks: tuple[Block, ...] = (chart, _exact_table(timelines, origin))
-    return Section("timeline", "Timeline of a step", blocks)
+    return Section("timeline", "Timeline of a step", blocks, brief=True, nav="Timeline")
 
 
 def timeline_chart(lines: tuple[tuple[str, StepTimeline], ...], id_: str, origin: str) -> Chart:

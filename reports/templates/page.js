@@ -7,7 +7,7 @@
     modebar: { bgcolor: "rgba(255,255,255,0.8)", color: "#9aa4b5", activecolor: "#2563a8" },
     hoverlabel: { font: { size: 12 }, align: "left" }, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
   };
-  const CONFIG = { responsive: true, displaylogo: false, displayModeBar: "hover", modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
+  const CONFIG = { responsive: true, displaylogo: false, displayModeBar: "hover", modeBarButtons: [["toImage", "pan2d", "resetScale2d"]] };
 
   function layoutOf(own) {
     const layout = Object.assign({}, HOUSE, own);

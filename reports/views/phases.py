@@ -17,7 +17,8 @@ from ..decimation import keep_extremes
 class PhaseView:
     """Phases of a recording.
 
-    mean_ns     host phase -> its mean over the counted steps that have it (means add up, medians do not)
+    mean_ns     host phase -> its mean over the counted steps that have all four phases: these add up to the mean
+                period; over the steps that have the phase where none has all four
     period_*    of the counted steps, None when no step has one
     course      steps of the chart over time: step, period_ns, a column a phase, num_tokens; decimated, extremes kept
     num_steps   recorded steps in all
@@ -41,16 +42,21 @@ def gather_phases(recording: TableSource) -> PhaseView:
     period = period[known]
     return PhaseView(
         summary=phase_summary(recording),
-        mean_ns={phase: _mean(counted, f"{phase}_ns") for phase in HOST_PHASES},
+        mean_ns=_means(counted),
         period_mean_ns=mean(period), period_p50_ns=median(period), period_p99_ns=quantile(period, 99),
         period_max_ns=int(period.max()) if len(period) else None,
         course=_course(recording, steps), num_steps=len(steps),
     )
 
 
-def _mean(frame: pd.DataFrame, column: str) -> Number | None:
-    values, valid = ints(frame, column)
-    return mean(values[valid])
+def _means(counted: pd.DataFrame) -> dict[str, Number | None]:
+    whole = counted[counted["sum_ns"].notna().to_numpy(dtype=np.bool_)]
+    frame = whole if len(whole) else counted
+    found = {}
+    for phase in HOST_PHASES:
+        values, valid = ints(frame, f"{phase}_ns")
+        found[phase] = mean(values[valid])
+    return found
 
 
 def _course(recording: TableSource, steps: pd.DataFrame) -> pd.DataFrame:

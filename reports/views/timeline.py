@@ -92,21 +92,25 @@ def _all_bars(process: Process, step: int, start_ns: int, end_ns: int) -> Iterat
 
 def _of_step(frame: pd.DataFrame, step: int) -> pd.DataFrame:
     numbers, valid = ints(frame, "step")
-    return frame[valid & (numbers == step)]
+    return _rows(frame, valid & (numbers == step))
 
 
 def _in_window(frame: pd.DataFrame, step: int, start_ns: int, end_ns: int) -> pd.DataFrame:
     """Rows of the step, and rows of other steps that reach into its time."""
     (numbers, numbered), (start, started), (end, ended) = (ints(frame, n) for n in ("step", "start_ns", "end_ns"))
     inside = started & ended & (end > start_ns) & (start < end_ns)
-    return frame[(numbered & (numbers == step)) | inside]
+    return _rows(frame, (numbered & (numbers == step)) | inside)
+
+
+def _rows(frame: pd.DataFrame, chosen: BoolArray) -> pd.DataFrame:
+    return frame.iloc[np.flatnonzero(chosen)]
 
 
 def _timed(frame: pd.DataFrame, start: str, end: str) -> tuple[pd.DataFrame, LongArray, LongArray]:
     """Rows whose two times are both known, and the times."""
     (starts, started), (ends, ended) = ints(frame, start), ints(frame, end)
     known: BoolArray = started & ended
-    return frame[known], starts[known], ends[known]
+    return _rows(frame, known), starts[known], ends[known]
 
 
 def _host_bars(frame: pd.DataFrame, step_start_ns: int) -> Iterator[Bar]:
@@ -141,7 +145,8 @@ def _copy_bars(frame: pd.DataFrame, step: int) -> Iterator[Bar]:
     names = zip(texts(frame, "buffer"), texts(frame, "direction"), texts(frame, "lane"), strict=True)
     for i, (buffer, direction, lane) in enumerate(names):
         own = bool(numbered[i]) and int(numbers[i]) == step
-        detail = (f"{direction} on {lane}", f"{int(sizes[i])} bytes" if sized[i] else "size not measured")
+        size = f"{int(sizes[i])} bytes" if sized[i] else "size not measured"
+        detail: tuple[str, ...] = (f"{direction} on {lane}", size)
         if not own:
             detail += (f"of step {int(numbers[i])}" if numbered[i] else "of no step",)
         yield Bar(f"copies {lane}", "copy", buffer or "copy", int(starts[i]), int(ends[i]), own, detail)
