@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,8 @@ from ..inputs.step_inputs import BoolArray, IntArray, StepInputs
 from ..plan import ExecutionPlan
 from ..probe_points import ProbePoints
 from .metadata import AttentionBackend, CommonAttentionMetadata
+
+S = TypeVar("S", bound=np.generic)
 
 
 class DeviceViews(NamedTuple):
@@ -58,6 +60,7 @@ def common_metadata(
         query_start_loc_cpu=pad_boundaries(inputs.query_start_loc, rows),
         seq_lens_cpu=_pad(inputs.seq_lens, rows),
         is_prefilling=pad_prefilling(inputs.is_prefilling, rows),
+        uniform=plan.uniform,
     )
 
 
@@ -72,7 +75,8 @@ def pad_prefilling(is_prefilling: BoolArray, num_reqs: int) -> BoolArray:
     return _pad(is_prefilling, num_reqs)
 
 
-def _pad(values: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.generic]:  # type: ignore[type-arg]
+def _pad(values: npt.NDArray[S], size: int) -> npt.NDArray[S]:
+    """Zeros (or False) behind `values`, up to `size`."""
     missing = size - values.size
     return np.pad(values, (0, missing)) if missing else values
 

@@ -91,8 +91,9 @@ def make_commit(order: CommitOrder, probe: ProbeLike) -> TableCommit:
         with probe.range("commit_block_table"):
             return table.commit(num_reqs)
 
-    strategies = {"first": CommitFirst, "last": CommitLast, "skip": CommitSkip}
+    strategies: dict[str, Callable[[Commit], TableCommit]] = {
+        "first": CommitFirst, "last": CommitLast, "skip": CommitSkip,
+    }  # fmt: skip
     if order not in strategies:
         raise UsageError(f"commit_order: unknown value {order!r}; known are {', '.join(strategies)}")
-    made: TableCommit = strategies[order](commit)
-    return made
+    return strategies[order](commit)

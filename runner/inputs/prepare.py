@@ -14,6 +14,7 @@ from ...workloads.step import StepDelta
 from ..probe_points import ProbePoints
 from ..state.input_batch import InputBatch
 from .commit_order import TableCommit
+from .containers import Containers
 from .copy_ordering import CopyOrdering
 from .flat_indices import FlatIndexBuilder, FlatIndices
 from .ports import InputBuffer
@@ -75,6 +76,15 @@ class InputPreparation:
         self._tensors = tensors
         self._use = strategies
         self.token_capacity = int(buffers.input_ids.gpu.numel())
+
+    @property
+    def containers(self) -> Containers:
+        """The device buffers that every step fills, for graphs to capture."""
+        buffers, tensors = self._buffers, self._tensors
+        return Containers(
+            buffers.input_ids.gpu, buffers.positions.gpu, buffers.query_start_loc.gpu, buffers.seq_lens.gpu,
+            tensors.block_table, tensors.slot_mapping,
+        )  # fmt: skip
 
     def readers_done(self) -> None:
         """The forward was enqueued: behind it the device buffers may be overwritten."""

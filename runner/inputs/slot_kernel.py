@@ -18,10 +18,10 @@ _CHUNK = 1024
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _slot_kernel(  # noqa: PLR0913 - a kernel's operands
+def _slot_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0913 - a kernel's operands
     query_start_loc, positions, block_table, slots, logits_indices, num_reqs, capacity,
     row_stride: tl.constexpr, block_size: tl.constexpr, chunk: tl.constexpr,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     request = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, chunk)
     if request == num_reqs:
