@@ -1,5 +1,6 @@
 """What the probe costs a step of 3 phases and 7 ranges. Bounds are wide: they catch a slip, not a slow machine."""
 
+import gc
 import time
 
 import pytest
@@ -37,15 +38,36 @@ def run_step(probe, number):
         step.note(num_reqs=3, num_tokens=4)
 
 
-@pytest.mark.parametrize(("kind", "bound_us"), [("null", 25), ("host", 150), ("events", 180)])
-def test_cost_of_a_step(kind, bound_us):
-    best_ns = float("inf")
-    for _ in range(5):
-        ledger = Ledger()
-        marks = Marks() if kind == "events" else None
-        probe = NullProbe() if kind == "null" else Probe(ledger, MonotonicClock(), marks=marks, level="events")
-        start_ns = time.perf_counter_ns()
-        for number in range(300):
-            run_step(probe, number)
-        best_ns = min(best_ns, (time.perf_counter_ns() - start_ns) / 300)
-    assert best_ns < bound_us * 1000
+def cost_ns(probe):
+    """CPU time of a step. A round is far shorter than a time slice, so that some rounds are not disturbed at all."""
+    run_step(probe, 0)
+    start_ns = time.thread_time_ns()
+    for number in range(20):
+        run_step(probe, number)
+    return (time.thread_time_ns() - start_ns) / 20
+
+
+@pytest.fixture
+def only_young_garbage():
+    """Older objects of the test process out of the collector's sight, as a measured loop has it."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("only_young_garbage")
+def test_cost_of_a_step():
+    # GIVEN the same step with the no-op probe, which is little more than 23 Python calls on this machine
+    makers = {
+        "null": NullProbe,
+        "host": lambda: Probe(Ledger(), MonotonicClock(), level="host"),
+        "events": lambda: Probe(Ledger(), MonotonicClock(), marks=Marks()),
+    }
+    # WHEN each is timed in turn, and the round that was disturbed least is kept
+    rounds = [{name: cost_ns(make()) for name, make in makers.items()} for _ in range(60)]
+    best = {name: min(costs[name] for costs in rounds) for name in makers}
+    # THEN recording costs a small multiple of that (measured: 6 and 7 times)
+    assert best["null"] < 60_000
+    assert best["host"] < 18 * best["null"]
+    assert best["events"] < 22 * best["null"]

@@ -1,18 +1,12 @@
-"""A Recording in memory and on disk: exact values, derived columns, one-line errors."""
+"""A Recording in memory and on disk: exact values, types, keys, meta."""
 
-import errno
-import json
-import os
-import shutil
 
 import msgspec
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from stepscope.errors import UsageError
-from stepscope.instrumentation.probe import Ledger, Probe, segments
+from stepscope.instrumentation.probe import Ledger
 from stepscope.instrumentation.recording import (
     Diagnostic,
     ProcessKeys,
@@ -20,9 +14,8 @@ from stepscope.instrumentation.recording import (
     RecordingMeta,
     RecordingWriter,
     SweepKeys,
-    upgrade,
 )
-from stepscope.instrumentation.recording.schema import KEYS, SCHEMA_VERSION, SWEEP_KEYS, TABLES
+from stepscope.instrumentation.recording.schema import KEYS, SWEEP_KEYS, TABLES
 
 BASE = 2**60
 SAMPLE = {"float64": 0.1, "string": "text", "bool": True}
@@ -191,205 +184,6 @@ class TestMeta:
         given = meta(diagnostics=(Diagnostic("steps", "kv_tokens_max", "the model has no KV cache"),))
         rows = {"steps": [(0, 1, 2, *([None] * 21), False, True)]}
         assert Recording.from_ledger(rows, given).meta.reason("steps", "kv_tokens_max") == "the model has no KV cache"
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    return Recording.from_ledger(full_rows(), meta()).save(tmp_path_factory.mktemp("saved") / "r")
-
-
-class TestBadFiles:
-    @pytest.fixture
-    def folder(self, saved, tmp_path):
-        return shutil.copytree(saved, tmp_path / "r")
-
-    def refuse(self, path, *parts):
-        with pytest.raises(UsageError) as caught:
-            Recording.load(path)
-        message = str(caught.value)
-        assert "\n" not in message
-        for part in parts:
-            assert part in message
-        return message
-
-    def test_no_folder(self, tmp_path):
-        self.refuse(tmp_path / "none", "recording.json: no such file", "perf run")
-
-    def test_wrong_json(self, folder):
-        (folder / "recording.json").write_text('{"source": "lab",')
-        self.refuse(folder, "recording.json: not valid JSON")
-        (folder / "recording.json").write_bytes(b"\xff\xfe{}")
-        self.refuse(folder, "recording.json: not valid JSON")
-        (folder / "recording.json").write_text("[1, 2]")
-        self.refuse(folder, "holds no JSON object")
-
-    @pytest.mark.parametrize(
-        ("change", "part"),
-        [
-            ({"source": 5}, "$.source"),
-            ({"unknown": 1}, "unknown"),
-            ({"process": {"pid": "x"}}, "$.process.pid"),
-            ({"calibration": None}, "calibration"),
-            ({"environment": {"colour": "red"}}, "colour"),
-            ({"schema_version": "1"}, "schema_version is missing or no integer"),
-            ({"schema_version": True}, "schema_version is missing or no integer"),
-            ({"schema_version": -1}, "too old"),
-        ],
-    )
-    def test_wrong_fields(self, folder, change, part):
-        path = folder / "recording.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-        self.refuse(folder, str(path), part)
-
-    def test_a_newer_version(self, folder):
-        path = folder / "recording.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": SCHEMA_VERSION + 6}))
-        (folder / "spans.parquet").write_bytes(b"a format of the future")
-        self.refuse(folder, f"schema_version {SCHEMA_VERSION + 6} is newer than {SCHEMA_VERSION}", "install a newer")
-
-    @pytest.mark.parametrize("keep", [0, 3, 100, -1])
-    def test_a_truncated_table(self, folder, keep):
-        path = folder / "copies.parquet"
-        path.write_bytes(path.read_bytes()[:keep])
-        self.refuse(folder, "copies.parquet: not a readable Parquet file", "copy the recording again")
-
-    def test_a_missing_table(self, folder):
-        (folder / "waits.parquet").unlink()
-        self.refuse(folder, "waits.parquet: no such file")
-
-    def test_columns_missing_extra_and_of_another_type(self, folder):
-        path = folder / "edges.parquet"
-        table = pq.read_table(path)
-        pq.write_table(table.drop_columns(["awaited"]), path)
-        self.refuse(folder, "edges.parquet: column awaited is missing")
-        pq.write_table(table.append_column("more", pa.nulls(len(table), pa.int64())), path)
-        self.refuse(folder, "edges.parquet: column more is unknown")
-        place = table.column_names.index("awaited")
-        pq.write_table(table.set_column(place, "awaited", pa.array(["x"] * len(table))), path)
-        self.refuse(folder, "edges.parquet: a column has the wrong type")
-
-    def test_unwritable_folders(self, recording, tmp_path):
-        (tmp_path / "file").write_text("in the way")
-        for write in (recording.save, lambda folder: RecordingWriter(folder, meta())):
-            with pytest.raises(UsageError) as caught:
-                write(tmp_path / "file" / "r")
-            assert "cannot write here" in str(caught.value)
-            assert "\n" not in str(caught.value)
-
-
-def test_upgrade_from_a_planted_older_version(recording, tmp_path, monkeypatch):
-    # GIVEN files of a version 0 that called the table `edges` `links`, and knew no column `order` of events
-    folder = recording.save(tmp_path / "old")
-    path = folder / "recording.json"
-    old = json.loads(path.read_text())
-    del old["calibration"]
-    path.write_text(json.dumps({**old, "schema_version": 0, "costs": "h200"}))
-    (folder / "edges.parquet").rename(folder / "links.parquet")
-
-    def to_1(raw):
-        content = {key: value for key, value in raw.meta.items() if key != "costs"}
-        tables = {("edges" if name == "links" else name): table for name, table in raw.tables.items()}
-        return upgrade.RawRecording({**content, "calibration": raw.meta["costs"]}, tables)
-
-    monkeypatch.setitem(upgrade.UPGRADES, 0, to_1)
-    # WHEN it is read
-    loaded = Recording.load(folder)
-    # THEN it is a recording of today that says where it came from
-    assert loaded.meta.schema_version == SCHEMA_VERSION
-    assert loaded.meta.calibration == "h200"
-    assert loaded.meta.history == ("upgraded from schema 0 to 1",)
-    assert loaded.table("edges").equals(recording.table("edges"))
-    # and without the step it is refused
-    monkeypatch.delitem(upgrade.UPGRADES, 0)
-    with pytest.raises(UsageError, match="schema_version 0 is too old"):
-        Recording.load(folder)
-
-
-class TestWriter:
-    def test_a_run_with_flushes_leaves_tables_only(self, tmp_path):
-        ledger = Ledger()
-        probe = Probe(ledger, _Clock(), level="host")
-        writer = RecordingWriter(tmp_path, meta())
-        for number in range(4):
-            with probe.step(number) as step, step.phase("forward"):
-                pass
-            writer.write(ledger.take())
-            writer.flush_if_due(number * 10**9)
-        recording = writer.finish(Diagnostic("phases", "span_ns", "level host"))
-        assert values(recording.table("steps"), "step") == [0, 1, 2, 3]
-        assert recording.meta.reason("phases", "span_ns") == "level host"
-        assert sorted(os.listdir(tmp_path)) == sorted([*(f"{name}.parquet" for name in TABLES), "recording.json"])
-        assert Recording.load(tmp_path).meta == recording.meta
-
-    def test_a_killed_run_is_read_from_its_segments(self, tmp_path):
-        # GIVEN a writer that was never finished; its file lost the last bytes
-        writer = RecordingWriter(tmp_path, meta())
-        writer.write({"steps": [_step(0, 10, 20), _step(1, 30, 45)]})
-        writer.write({"edges": [(1, "event", 5, 4)]})
-        writer._segments.close()
-        segment = tmp_path / "rows.seg"
-        segment.write_bytes(segment.read_bytes()[:-5])
-        recording = Recording.load(tmp_path)
-        assert values(recording.table("steps"), "period_ns") == [20, None]
-        assert len(recording.table("edges")) == 1
-        (event,) = recording.meta.history
-        assert event.startswith("the run was killed; ")
-
-    def test_dropped_rows_are_told(self, tmp_path):
-        writer = RecordingWriter(tmp_path, meta())
-        writer._segments._capacity = 0
-        writer.write({"steps": [_step(0, 10, 20)]})
-        recording = writer.finish()
-        assert recording.meta.reason("steps", "complete") == "1 rows were dropped while recording"
-
-    def test_dropped_rows_of_a_killed_run_are_told_from_the_file(self, tmp_path):
-        writer = RecordingWriter(tmp_path, meta())
-        writer._segments._capacity = 0
-        writer.write({"steps": [_step(0, 10, 20), _step(1, 30, 40)]})
-        writer._segments.close()
-        assert Recording.load(tmp_path).meta.reason("steps", "complete") == "2 rows were dropped while recording"
-
-    def test_rows_that_a_full_disk_refused_are_told_though_the_file_cannot_say_so(self, tmp_path, monkeypatch):
-        writer = RecordingWriter(tmp_path, meta())
-
-        def full(fd, data, offset):
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        monkeypatch.setattr(segments.os, "pwrite", full)
-        writer.write({"steps": [_step(0, 10, 20)]})
-        recording = writer.finish()
-        assert recording.meta.reason("steps", "complete") == "1 rows were dropped while recording"
-
-    def test_a_new_run_in_an_old_folder_hides_the_old_one(self, tmp_path, recording):
-        recording.save(tmp_path)
-        writer = RecordingWriter(tmp_path, meta())
-        assert len(Recording.load(tmp_path).table("spans")) == 0
-        writer.finish()
-
-    def test_damaged_segments_are_refused(self, tmp_path):
-        RecordingWriter(tmp_path, meta())._segments.close()
-        (tmp_path / "rows.seg").write_bytes(b"something else")
-        with pytest.raises(UsageError, match=r"rows\.seg: not a segment file"):
-            Recording.load(tmp_path)
-        (tmp_path / "rows.seg").unlink()
-        with pytest.raises(UsageError, match=r"rows\.seg: cannot be read"):
-            Recording.load(tmp_path)
-
-
-class _Clock:
-    def __init__(self):
-        self.time = BASE
-
-    def now_ns(self):
-        self.time += 10
-        return self.time
-
-    def leave(self, name):
-        return self.now_ns()
-
-
-def _step(number, start_ns, end_ns):
-    return (number, start_ns, end_ns, *([None] * 21), False, True)
 
 
 def test_meta_is_frozen():
