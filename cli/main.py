@@ -13,7 +13,12 @@ from collections.abc import Callable, Sequence
 import typer
 
 from ..errors import StepscopeError
-from . import doctor, linux_perf, report, run, step, sweep
+from .doctor import doctor
+from .linux_perf import explain
+from .report import report
+from .run import run
+from .step import step
+from .sweep import sweep
 
 INTERRUPTED = 130
 INTERNAL = 70
@@ -28,13 +33,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # rich costs more than the whole budget of --help
     pretty_exceptions_enable=False,
 )
-for _name, _command in (
-    ("sweep", sweep.sweep),
-    ("run", run.run),
-    ("step", step.step),
-    ("report", report.report),
-    ("doctor", doctor.doctor),
-):
+for _name, _command in (("sweep", sweep), ("run", run), ("step", step), ("report", report), ("doctor", doctor)):
     app.command(_name)(_command)
 
 # typer brings its own copy of click in some releases and uses the package in others; both carry this class
@@ -94,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
-    mistaken = linux_perf.explain(arguments)
+    mistaken = explain(arguments)
     if mistaken:
         say(mistaken)
         return 2

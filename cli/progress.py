@@ -83,6 +83,10 @@ class BarProgress:
             self._bar.console.print(f"{result.point.slug}: {_outcome(result)}", markup=False, highlight=False)
         self._bar.advance(self._task)
 
+    def to(self, done: int, what: str) -> None:
+        """Stand at `done`."""
+        self._bar.update(self._task, completed=done, description=what)
+
     def ended(self) -> None:
         """Leave the terminal as it was."""
         self._bar.update(self._task, description="")
@@ -98,23 +102,33 @@ class StepWatcher(Protocol):
 
 
 class RunProgress:
-    """Progress of one run in answered requests; a context manager. Elsewhere than on a terminal it is silent."""
+    """A run's progress in answered requests (a context manager): a bar on a terminal, a line each tenth elsewhere."""
 
     def __init__(self) -> None:
-        self._bar: BarProgress | None = None
-        self._shown = False
+        self._bar = BarProgress() if sys.stderr.isatty() else None
+        self._tenths = 0
+        self._drawn = -1
 
     def __enter__(self) -> StepWatcher:
-        return self._update if sys.stderr.isatty() else lambda done, total: None
+        return self._line if self._bar is None else self._draw
 
-    def _update(self, done: int, total: int) -> None:
-        if self._bar is None:
-            self._bar = BarProgress()
+    def _draw(self, done: int, total: int) -> None:
+        assert self._bar is not None
+        if self._drawn < 0:
             self._bar.started(total, 0)
-        self._bar.to(done)
+        if done != self._drawn:
+            self._drawn = done
+            self._bar.to(done, "requests answered")
+
+    def _line(self, done: int, total: int) -> None:
+        tenths = 10 * done // total
+        if tenths > self._tenths:
+            self._tenths = tenths
+            sys.stderr.write(f"{done} of {total} requests answered\n")
+            sys.stderr.flush()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar is not None:
+        if self._bar is not None and self._drawn >= 0:
             self._bar.ended()

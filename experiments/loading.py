@@ -24,21 +24,19 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, regexp) for tag, regexp in resolvers if tag not in ("tag:yaml.org,2002:bool",)]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver(  # type: ignore[no-untyped-call]
-    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|false|False)$"), list("tTfF")
-)
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|false|False)$"), list("tTfF"))
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> Tree:
     tree: Tree = {}
     for key_node, value_node in node.value:
-        key = loader.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+        key = loader.construct_object(key_node, deep=True)
         line = key_node.start_mark.line + 1
         if not isinstance(key, Hashable) or not isinstance(key, str):
             raise UsageError(f"line {line}: key {key!r} is not a text; quote it")
         if key in tree:
             raise UsageError(f"line {line}: key {key!r} is given twice; keep one")
-        tree[key] = loader.construct_object(value_node, deep=True)  # type: ignore[no-untyped-call]
+        tree[key] = loader.construct_object(value_node, deep=True)
     return tree
 
 

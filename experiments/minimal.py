@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,11 +24,6 @@ class MinimalOutcome:
 
     text: str
     broken: BrokenInvariant | None = None
-
-
-_WHY_NOT: Mapping[PointName, str] = defaultdict(
-    lambda: "it schedules no token", add_request="no request enters the batch in it"
-)
 
 
 class _Stop(Exception):
@@ -98,10 +91,14 @@ def _run(case: Case, runner: ModelRunner, watcher: _Watcher, *, every: bool) -> 
             shown = _shown(watcher.record, case, heading=True)
             return MinimalOutcome("\n".join([*parts, shown]).rstrip("\n"), broken)
         if watcher.stop_at is not None and delta.step == case.focus:
-            return MinimalOutcome(f"step {delta.step} does not pass {watcher.stop_at}: {_WHY_NOT[watcher.stop_at]}")
+            return MinimalOutcome(f"step {delta.step} does not pass {watcher.stop_at}: {_why_not(watcher.stop_at)}")
         if every or delta.step == case.focus:
             parts.append(_shown(watcher.record, case, heading=every))
     return MinimalOutcome("\n".join(parts).rstrip("\n"))
+
+
+def _why_not(point: PointName) -> str:
+    return "no request enters the batch in it" if point == "add_request" else "it schedules no token"
 
 
 def _shown(record: StepRecord | None, case: Case, *, heading: bool) -> str:
