@@ -16,6 +16,7 @@ TokenGather = Literal["index_select", "cat"]
 SlotMappingBackend = Literal["triton", "torch", "host"]
 LogitsMode = Literal["last_position", "all_positions"]
 GraphModeSwitch = Literal["none", "piecewise", "full", "full_decode_only", "full_and_piecewise"]
+AttentionSwitch = Literal["auto", "torch", "triton"]
 CheckMode = Literal["off", "sample", "every"]
 
 
@@ -48,7 +49,7 @@ class RunnerConfig:
     token_gather: TokenGather = "index_select"
     slot_mapping: SlotMappingBackend = "triton"
     logits: LogitsMode = "last_position"
-    attention: Literal["torch"] = "torch"
+    attention: AttentionSwitch = "auto"
     graph_mode: GraphModeSwitch = "none"
     capture_sizes: str | tuple[int, ...] = "default"
     max_capture_size: int | None = None

@@ -10,6 +10,8 @@ import torch
 from .attention.metadata import AttentionBackend, CommonAttentionMetadata
 from .config import RunnerConfig
 from .devices.base import Device, GraphKey, Work
+from .dispatch import mode_pair
+from .inputs.containers import Containers
 from .inputs.step_inputs import StepInputs
 from .models.kv_cache import KVCache
 from .models.llama import LlamaModel
@@ -32,20 +34,25 @@ class Executor:
         self._backend = backend
         # A slot-mapping kernel is the first reader of the block table's copy; without one the forward is.
         self._reads_table_first = config.slot_mapping == "host"
+        # Where mixed batches have no full graph, a full graph only ever meets rows of one token.
+        self._full_is_uniform = mode_pair(config.graph_mode).mixed != "full"
         self._metadata: object = None
 
-    def capture_all(self, keys: Iterable[GraphKey], input_ids: torch.Tensor, positions: torch.Tensor) -> None:
-        """Capture every key over the device buffers input_ids and positions [max_num_batched_tokens].
+    def capture_all(self, keys: Iterable[GraphKey], containers: Containers) -> None:
+        """Capture every key over the buffers that each step fills; before the first step, while they hold padding.
 
         Captures run on padding alone (slots -1, empty rows), so they leave the KV cache as it was.
         """
         keys = tuple(keys)
+        if not keys:
+            return
+        containers.hold_only_padding()
         shape = self._model.config
-        largest = max((key.tokens for key in keys), default=0)
-        hidden = self._device.empty((largest, shape.hidden_size), shape.torch_dtype)
+        hidden = self._device.empty((max(key.tokens for key in keys), shape.hidden_size), shape.torch_dtype)
         for key in keys:
-            self._metadata = self._backend.build(self._padding_only(key))
-            forward = self._forward(input_ids[: key.tokens], positions[: key.tokens])
+            self._metadata = self._backend.build(self._padding_only(key, containers))
+            backend = _Islands(self._device, self._backend, self) if key.mode == "piecewise" else self._backend
+            forward = self._forward(containers.input_ids[: key.tokens], containers.positions[: key.tokens], backend)
             self._device.capture(key, _into(hidden[: key.tokens], forward))
         self._metadata = None
 
@@ -59,7 +66,7 @@ class Executor:
             rows = plan.padded_reqs if plan.mode == "full" else None
             return self._device.replay(GraphKey(plan.mode, plan.padded_tokens, rows), work, consumes=consumes)
         tokens = plan.padded_tokens
-        forward = self._forward(inputs.input_ids[:tokens], inputs.positions_gpu[:tokens])
+        forward = self._forward(inputs.input_ids[:tokens], inputs.positions_gpu[:tokens], self._backend)
         return self._device.launch("forward", forward, work, consumes=consumes)
 
     def _first_reads(self, inputs: StepInputs) -> tuple[int, ...]:
@@ -67,31 +74,70 @@ class Executor:
             return ()
         return (inputs.table_copy,)
 
-    def _forward(self, input_ids: torch.Tensor, positions: torch.Tensor) -> Callable[[], torch.Tensor]:
+    @property
+    def metadata(self) -> object:
+        """The backend's metadata of the step that runs."""
+        return self._metadata
+
+    def _forward(
+        self, input_ids: torch.Tensor, positions: torch.Tensor, backend: AttentionBackend
+    ) -> Callable[[], torch.Tensor]:
         def forward() -> torch.Tensor:
-            return self._model.forward(input_ids, positions, self._kv_cache, self._backend, self._metadata)
+            return self._model.forward(input_ids, positions, self._kv_cache, backend, self._metadata)
 
         return forward
 
-    def _padding_only(self, key: GraphKey) -> CommonAttentionMetadata:
-        """Metadata of a step without a request, in the shape that `key` runs."""
-        device, rows = self._device.tensor_device, key.tokens if key.rows is None else key.rows
+    def _padding_only(self, key: GraphKey, containers: Containers) -> CommonAttentionMetadata:
+        """Metadata of a step without a request, in the shape that `key` runs and at the addresses that steps use."""
+        tokens = key.tokens
+        rows = min(tokens, containers.seq_lens.numel()) if key.rows is None else key.rows
         return CommonAttentionMetadata(
             num_reqs=rows,
             num_actual_reqs=0,
-            num_tokens=key.tokens,
+            num_tokens=tokens,
             num_actual_tokens=0,
             max_query_len=0,
             max_seq_len=0,
-            query_start_loc=torch.zeros(rows + 1, dtype=torch.int32, device=device),
-            seq_lens=torch.zeros(rows, dtype=torch.int32, device=device),
-            block_table=torch.zeros((rows, 1), dtype=torch.int32, device=device),
-            slot_mapping=torch.full((key.tokens,), -1, dtype=torch.int64, device=device),
-            positions=torch.zeros(key.tokens, dtype=torch.int64, device=device),
+            query_start_loc=containers.query_start_loc[: rows + 1],
+            seq_lens=containers.seq_lens[:rows],
+            block_table=containers.block_table[:rows],
+            slot_mapping=containers.slot_mapping[:tokens],
+            positions=containers.positions[:tokens],
             query_start_loc_cpu=np.zeros(rows + 1, dtype=np.int32),
             seq_lens_cpu=np.zeros(rows, dtype=np.int32),
             is_prefilling=np.zeros(rows, dtype=np.bool_),
+            uniform=key.mode == "full" and self._full_is_uniform,
         )
+
+
+class _Islands:
+    """Attention left out of a piecewise graph: it runs eagerly between the pieces, on the running step's metadata.
+
+    Its output is made within a piece, so it has an address that the next piece can read.
+    """
+
+    def __init__(self, device: Device, backend: AttentionBackend, executor: Executor) -> None:
+        self.name = backend.name
+        self._device = device
+        self._backend = backend
+        self._executor = executor
+
+    def build(self, common: CommonAttentionMetadata) -> object:
+        """The backend's own."""
+        return self._backend.build(common)
+
+    def forward(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+        key_cache: torch.Tensor, value_cache: torch.Tensor, metadata: object,
+    ) -> torch.Tensor:
+        """The backend's forward as an island; `metadata` is that of the capture and is not used."""
+        out = torch.empty_like(query, memory_format=torch.contiguous_format)
+
+        def attend() -> None:
+            out.copy_(self._backend.forward(query, key, value, key_cache, value_cache, self._executor.metadata))
+
+        self._device.island(attend)
+        return out
 
 
 def _into(out: torch.Tensor, forward: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:

@@ -10,7 +10,7 @@ from ..instrumentation.capture_sizes import Sizes
 from ..instrumentation.probe.api import ProbeLike
 from ..instrumentation.probe.ledger import Ledger
 from .attention.common import MetadataBuilder
-from .attention.torch_backend import TorchAttention
+from .attention.factory import make_attention
 from .buffers.factory import BufferFactory
 from .config import RunnerConfig
 from .devices.base import Device
@@ -71,12 +71,12 @@ def build_stages(site: Site) -> Stages:
     table = build_block_table(site, buffers, ordering)
     staged = _input_buffers(site, buffers, ordering)
     inputs = _preparation(site, buffers, ordering, table, staged)
-    backend = TorchAttention()
+    backend = make_attention(config.attention, device)
     model = load_model(config.model, config.model_seed, device)
     cache = allocate_kv_cache(device, model.config, config.num_blocks, config.block_size)
     executor = Executor(device, model, cache, backend, config)
     dispatcher = Dispatcher(config.graph_mode, site.sizes, site.rows, site.ledger, device.captured)
-    executor.capture_all(dispatcher.keys(), staged.input_ids.gpu, staged.positions.gpu)
+    executor.capture_all(dispatcher.keys(), inputs.containers)
     return Stages(
         state=WorkerState(InputBatch(config, table), site.points, device.tensor_device),
         inputs=inputs,

@@ -20,6 +20,8 @@ class CommonAttentionMetadata:
     slot_mapping     [Q'] int64, -1 for padding tokens
     positions        [Q'] int64
     is_prefilling    [R'] bool on the host, False for padding rows whatever the stale row says
+    uniform          every row that ever comes in this shape has one token: a backend may choose a decode kernel by it,
+                     also while a graph is captured
     """
 
     num_reqs: int
@@ -37,6 +39,7 @@ class CommonAttentionMetadata:
     seq_lens_cpu: npt.NDArray[np.int32]
     is_prefilling: npt.NDArray[np.bool_]
     causal: bool = True
+    uniform: bool = False
 
 
 class AttentionBackend(Protocol):

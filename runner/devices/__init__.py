@@ -13,7 +13,6 @@ if TYPE_CHECKING:  # for annotations; the modules themselves are imported inside
     from .sim_clock import DeclaredHost
 
 DEVICES = ("cpu", "sim", "cuda")
-"""Known names; `cuda` is refused until it stands behind the same door."""
 DEFAULT_CALIBRATION = "h200"
 DEFAULT_COST_MODEL = "llama-1b"
 
@@ -35,7 +34,9 @@ def make_device(
     if name == "sim":
         return _make_sim(ledger, calibration, cost_model, host)
     if name == "cuda":
-        raise UsageError("device 'cuda' is not available in this version; use --device sim or cpu")
+        from .cuda import make_cuda
+
+        return make_cuda(ledger)
     raise UsageError(f"unknown device {name!r}; known: {', '.join(DEVICES)}")
 
 

@@ -115,6 +115,13 @@ class Device(Protocol):
         """Capture `fn` under `key`; everything that it touches must keep its address."""
         ...
 
+    def island(self, fn: Callable[[], None]) -> None:
+        """Run `fn` now; within the capture of a piecewise graph, leave it out of the graph and run it at each replay.
+
+        `fn` has to read and write memory that keeps its address.
+        """
+        ...
+
     def captured(self, key: GraphKey) -> bool:
         """Whether `key` can be replayed."""
         ...

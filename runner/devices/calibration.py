@@ -173,6 +173,15 @@ def load_calibration(name_or_path: str) -> Calibration:
     return parse_calibration(text, where=name_or_path)
 
 
+def calibration_of(gpu: str) -> Calibration | None:
+    """The bundled calibration measured on a GPU of this name, None if there is none."""
+    for name in bundled_calibrations():
+        calibration = load_calibration(name)
+        if calibration.gpu == gpu:
+            return calibration
+    return None
+
+
 def parse_calibration(text: bytes | str, *, where: str) -> Calibration:
     """Decode and check one file. Raises UsageError with `where`, the field and the mend."""
     try:

@@ -78,6 +78,10 @@ class CpuDevice:
         """Run `fn` once for the tensor that every replay will return."""
         self._graphs[key] = (fn, fn())
 
+    def island(self, fn: Callable[[], None]) -> None:
+        """Run `fn`: a graph here is a function, which runs its islands at each replay by itself."""
+        fn()
+
     def captured(self, key: GraphKey) -> bool:
         """Whether `key` can be replayed."""
         return key in self._graphs

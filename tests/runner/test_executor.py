@@ -10,6 +10,7 @@ from stepscope.runner.config import RunnerConfig
 from stepscope.runner.devices import make_device
 from stepscope.runner.devices.base import GraphKey, Work
 from stepscope.runner.executor import Executor, forward_work
+from stepscope.runner.inputs.containers import Containers
 from stepscope.runner.inputs.step_inputs import StepInputs
 from stepscope.runner.models.kv_cache import allocate_kv_cache
 from stepscope.runner.models.llama import load_model
@@ -46,6 +47,12 @@ def inputs_of(chunks, table_copy=None):
     )  # fmt: skip
 
 
+def containers_of(inputs):
+    """The input buffers as a capture sees them; capturing empties them."""
+    names = ("input_ids", "positions_gpu", "query_start_loc_gpu", "seq_lens_gpu", "block_table_gpu", "slot_mapping")
+    return Containers(*(getattr(inputs, name) for name in names))
+
+
 class Bench:
     def __init__(self, device="cpu", **switches):
         self.ledger = Ledger()
@@ -69,12 +76,13 @@ class Bench:
 def test_a_padded_replay_gives_the_real_rows_of_an_eager_step(device, key):
     # GIVEN a bench that runs eagerly, and one that captured graphs over the buffers of its inputs
     eager, bench, inputs = Bench(), Bench(device), inputs_of(CHUNKS)
-    bench.executor.capture_all([FULL, PIECEWISE], inputs.input_ids, inputs.positions_gpu)
+    bench.executor.capture_all([FULL, PIECEWISE], containers_of(inputs))
     assert all(bench.device.captured(each) for each in (FULL, PIECEWISE))
     # WHEN both run three steps of different rows
     for chunks in (CHUNKS, CHUNKS[:2], CHUNKS[1:]):
         step = inputs_of(chunks)
         inputs.positions_gpu.copy_(step.positions_gpu)
+        inputs.input_ids.copy_(step.input_ids)
         expected, hidden = eager.run(step), bench.run(step, key)
         # THEN the real rows are the same, and the padding is finite
         assert hidden.shape == (16, 64)
@@ -86,7 +94,7 @@ def test_capturing_leaves_the_cache_as_it_was():
     bench, inputs = Bench(), inputs_of(CHUNKS)
     bench.run(inputs)
     before = [(layer.key.clone(), layer.value.clone()) for layer in bench.cache.layers]
-    bench.executor.capture_all([FULL, PIECEWISE], inputs.input_ids, inputs.positions_gpu)
+    bench.executor.capture_all([FULL, PIECEWISE], containers_of(inputs))
     for layer, (key, value) in zip(bench.cache.layers, before, strict=True):
         assert torch.equal(layer.key, key)
         assert torch.equal(layer.value, value)

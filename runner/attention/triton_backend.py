@@ -1,0 +1,121 @@
+"""Paged attention by Triton kernels: one launch for mixed batches, split-KV for batches of single queries.
+
+Graph-safe: what a kernel needs of the step it reads from the metadata's device tensors, whose addresses are fixed. The
+choice between the two kernels is made from what a captured graph keeps constant: `common.uniform`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import triton
+
+from ..kernels.kv_write import kv_write
+from ..kernels.paged_attention import mixed_attention, reduce_splits, split_decode
+from .metadata import CommonAttentionMetadata
+
+PROGRAMS_WANTED = 264
+"""Two waves of an H200's 132 multiprocessors: splitting further buys nothing."""
+MAX_SPLITS = 16
+TILE = 32
+QUERY_ROWS = 64
+"""Query tokens x heads of a group that one program of the mixed kernel holds."""
+MIN_DOT_ROWS = 16
+"""tl.dot needs at least 16 rows; fewer queries are padded in registers."""
+
+
+@dataclass(frozen=True, slots=True)
+class TritonAttentionMetadata:
+    """Device tensors of the step (shapes as in CommonAttentionMetadata) and the launch shape."""
+
+    common: CommonAttentionMetadata
+    single_queries: bool
+
+
+class TritonAttention:
+    """The backend `triton`. float32 inputs use IEEE products, so that its tokens equal the reference's."""
+
+    name = "triton"
+
+    def build(self, common: CommonAttentionMetadata) -> TritonAttentionMetadata:
+        """Metadata of one step; tensors are read when the kernels run."""
+        assert common.causal, "this backend attends causally"
+        return TritonAttentionMetadata(common, single_queries=common.uniform)
+
+    def forward(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+        key_cache: torch.Tensor, value_cache: torch.Tensor, metadata: object,
+    ) -> torch.Tensor:
+        """Write key and value by slot, then attend; shapes as in `AttentionBackend.forward`."""
+        assert isinstance(metadata, TritonAttentionMetadata), "metadata of another backend"
+        kv_heads, head_dim = key.shape[1:]
+        kv_write[(key.shape[0], kv_heads)](
+            key, value, key_cache, value_cache, metadata.common.slot_mapping,
+            key.stride(0), value.stride(0), KV_HEADS=kv_heads, HEAD_DIM=head_dim,
+        )
+        return self.attend(query, key_cache, value_cache, metadata)
+
+    def attend(
+        self, query: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Tensor, metadata: object
+    ) -> torch.Tensor:
+        """Attention alone, for callers whose own kernel wrote the cache. query [Q', heads, head_dim]."""
+        assert isinstance(metadata, TritonAttentionMetadata), "metadata of another backend"
+        query = query.contiguous()
+        if metadata.single_queries:
+            return _attend_single(query, key_cache, value_cache, metadata.common)
+        return _attend_mixed(query, key_cache, value_cache, metadata.common)
+
+
+def _shape(query: torch.Tensor, cache: torch.Tensor) -> dict[str, int | float | str]:
+    heads, head_dim = query.shape[1:]
+    return {
+        "SCALE": head_dim**-0.5,
+        "BLOCK_SIZE": cache.shape[1],
+        "HEADS": heads,
+        "GROUP": heads // cache.shape[2],
+        "HEAD_DIM": head_dim,
+        "TILE": TILE,
+        "PRECISION": "ieee" if query.dtype == torch.float32 else "tf32",
+    }
+
+
+def _attend_mixed(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, common: CommonAttentionMetadata
+) -> torch.Tensor:
+    """Padding tokens belong to no block of any row, so their zeros stay."""
+    out = torch.zeros_like(query)
+    shape = _shape(query, keys)
+    group = query.shape[1] // keys.shape[2]
+    block_q = max(QUERY_ROWS // triton.next_power_of_2(group), 1)
+    grid = (query.shape[0] // block_q + common.num_reqs, keys.shape[2])
+    mixed_attention[grid](
+        query, keys, values, out, common.block_table, common.seq_lens, common.query_start_loc, common.num_reqs,
+        common.block_table.stride(0), keys.stride(1), keys.stride(2), BLOCK_Q=block_q,
+        BLOCK_M=max(QUERY_ROWS, triton.next_power_of_2(block_q * group)), **shape,
+    )
+    return out
+
+
+def _attend_single(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, common: CommonAttentionMetadata
+) -> torch.Tensor:
+    rows, heads, head_dim = query.shape
+    kv_heads = keys.shape[2]
+    splits = splits_for(rows, kv_heads)
+    out = torch.empty_like(query)
+    partial = torch.empty((rows, heads, splits, head_dim), dtype=torch.float32, device=query.device)
+    stats = torch.empty((rows, heads, splits, 2), dtype=torch.float32, device=query.device)
+    split_decode[(rows, kv_heads, splits)](
+        query, keys, values, partial, stats, common.block_table, common.seq_lens, common.block_table.stride(0),
+        keys.stride(1), keys.stride(2), SPLITS=splits,
+        BLOCK_M=max(MIN_DOT_ROWS, triton.next_power_of_2(heads // kv_heads)), **_shape(query, keys),
+    )
+    reduce_splits[(rows * heads,)](partial, stats, out, SPLITS=splits, HEAD_DIM=head_dim)
+    return out
+
+
+def splits_for(rows: int, kv_heads: int) -> int:
+    """A power of two that fills the GPU. By padded rows alone, because a captured graph keeps it for good."""
+    wanted = triton.cdiv(PROGRAMS_WANTED, rows * kv_heads)
+    return int(min(MAX_SPLITS, triton.next_power_of_2(wanted)))

@@ -1,0 +1,92 @@
+"""CUDA graphs of the `cuda` device: whole ones, and chains of pieces with eager islands (attention) between them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .base import GraphKey
+
+Part = torch.cuda.CUDAGraph | Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureFigures:
+    """What capturing one key took: device memory by the driver's count, and host time."""
+
+    key: GraphKey
+    memory_bytes: int
+    capture_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedGraph:
+    """Parts in order, and the output tensor whose address every replay writes."""
+
+    parts: tuple[Part, ...]
+    output: torch.Tensor
+
+    def replay(self) -> torch.Tensor:
+        """Enqueue all parts on the current stream."""
+        for part in self.parts:
+            if isinstance(part, torch.cuda.CUDAGraph):
+                part.replay()
+            else:
+                part()
+        return self.output
+
+
+class GraphRecorder:
+    """Captures on the current stream into one memory pool. Larger keys first: smaller ones reuse their memory."""
+
+    def __init__(self) -> None:
+        self._pool: Any = None  # torch's opaque pool id
+        self._parts: list[Part] | None = None
+        self._open: torch.cuda.CUDAGraph | None = None
+
+    def capture(self, key: GraphKey, fn: Callable[[], torch.Tensor]) -> tuple[CapturedGraph, CaptureFigures]:
+        """Run `fn` once to warm up, then capture it. The caller holds the event lock."""
+        fn()
+        torch.cuda.synchronize()
+        free_before, began_ns = torch.cuda.mem_get_info()[0], time.perf_counter_ns()
+        self._parts = [] if key.mode == "piecewise" else None
+        parts: list[Part] = []
+        if self._parts is not None:
+            parts = self._parts
+        self._begin()
+        try:
+            output = fn()
+        finally:
+            last = self._end()
+            self._parts = None
+        parts.append(last)
+        torch.cuda.synchronize()
+        used = free_before - torch.cuda.mem_get_info()[0]
+        return CapturedGraph(tuple(parts), output), CaptureFigures(key, used, time.perf_counter_ns() - began_ns)
+
+    def island(self, fn: Callable[[], None]) -> None:
+        """Leave `fn` out of a piecewise capture: close the piece, run `fn` now and at each replay, open the next."""
+        if self._parts is None:
+            fn()
+            return
+        self._parts.append(self._end())
+        fn()
+        self._parts.append(fn)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._open = torch.cuda.CUDAGraph()
+        self._open.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+
+    def _end(self) -> torch.cuda.CUDAGraph:
+        graph = self._open
+        assert graph is not None, "no capture is open"
+        graph.capture_end()
+        if self._pool is None:
+            self._pool = graph.pool()
+        self._open = None
+        return graph

@@ -1,0 +1,101 @@
+"""The Triton backend against the torch reference. On a GPU directly; elsewhere in Triton's interpreter, which has to be
+chosen before Triton is imported, so this file runs itself in a process of its own.
+"""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from stepscope.runner.attention.metadata import CommonAttentionMetadata
+from stepscope.runner.attention.torch_backend import TorchAttention
+
+pytest.importorskip("triton")
+KV_HEADS, HEAD_DIM = 2, 16
+ON_GPU = torch.cuda.is_available()
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+DEVICE = "cuda" if ON_GPU else "cpu"
+runs_kernels = pytest.mark.skipif(not (ON_GPU or INTERPRETED), reason="runs in the interpreter's own process")
+
+CASES = {
+    "mixed": ([(9, 1), (0, 5), (33, 3)], 4, 0, 0),
+    "decode": ([(0, 1), (5, 1), (40, 1)], 4, 0, 0),
+    "padded decode": ([(12, 1), (3, 1)], 16, 2, 2),
+    "padded mixed": ([(2, 6), (0, 1)], 1, 2, 5),
+}
+if ON_GPU:  # minutes in the interpreter
+    CASES["long prompt"] = ([(50, 700), (0, 66), (3000, 1)], 16, 0, 0)
+    CASES["long decode"] = ([(5000, 1), (0, 1)], 16, 0, 0)
+
+
+def make_batch(rows, block_size, pad_rows, pad_tokens, group=2, seed=0):
+    """(common metadata, query, key, value, key cache, value cache) on DEVICE; history lies in the caches."""
+    rng = np.random.default_rng(seed)
+    torch.manual_seed(seed)
+    computed, queries = (np.array(column, np.int32) for column in zip(*rows, strict=True))
+    lens = computed + queries
+    counts = [-(-int(n) // block_size) for n in lens]
+    ids = rng.permutation(np.arange(1, 1 + sum(counts)))
+    table = np.zeros((len(rows) + pad_rows, max(counts) + 2), np.int32)
+    for row, part in enumerate(np.split(ids, np.cumsum(counts)[:-1])):
+        table[row, : len(part)] = part
+    starts = np.concatenate([[0], np.cumsum(queries)]).astype(np.int32)
+    owner = np.repeat(np.arange(len(rows)), queries)
+    positions = (computed[owner] + np.arange(len(owner)) - starts[owner]).astype(np.int64)
+    slots = table[owner, positions // block_size].astype(np.int64) * block_size + positions % block_size
+    tokens = len(owner) + pad_tokens
+    shape = (1 + sum(counts), block_size, KV_HEADS, HEAD_DIM)
+    caches = [torch.randn(shape), torch.randn(shape)]
+    flat = [torch.randn(tokens, KV_HEADS * group, HEAD_DIM), *torch.randn(2, tokens, KV_HEADS, HEAD_DIM)]
+    padded_lens = np.pad(lens, (0, pad_rows)).astype(np.int32)
+    padded_starts = np.pad(starts, (0, pad_rows), mode="edge")
+    on_device = [padded_starts, padded_lens, table, np.pad(slots, (0, pad_tokens), constant_values=-1),
+                 np.pad(positions, (0, pad_tokens))]
+    common = CommonAttentionMetadata(
+        len(padded_lens), len(rows), tokens, len(owner), int(queries.max()), int(lens.max()),
+        *(torch.from_numpy(array).to(DEVICE) for array in on_device), padded_starts, padded_lens,
+        np.zeros(len(padded_lens), "?"), uniform=bool((queries == 1).all()),
+    )  # fmt: skip
+    return common, *(tensor.to(DEVICE) for tensor in (*flat, *caches))
+
+
+def run(backend, batch):
+    common, query, key, value, *caches = batch
+    caches = [cache.clone() for cache in caches]
+    out = backend.forward(query, key, value, *caches, backend.build(common))
+    return out[: common.num_actual_tokens], caches
+
+
+@runs_kernels
+@pytest.mark.parametrize("group", [1, 3, 4] if ON_GPU else [3])
+@pytest.mark.parametrize("name", CASES)
+def test_equals_the_reference(name, group):
+    from stepscope.runner.attention.triton_backend import TritonAttention
+
+    batch = make_batch(*CASES[name], group=group)
+    expected, expected_caches = run(TorchAttention(), batch)
+    found, caches = run(TritonAttention(), batch)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    for cache, wanted in zip(caches, expected_caches, strict=True):
+        assert torch.equal(cache, wanted), "keys and values go where the slots say, padding goes nowhere"
+
+
+@runs_kernels
+def test_slots_beyond_32_bits_of_elements():
+    """Case 6: slot 1,023,999 of 32 heads x 128 is element 4,194,299,904; the address arithmetic must not wrap."""
+    from stepscope.runner.kernels.paged_attention import _offset_of_slot  # the one place where it is computed
+
+    out = torch.zeros(1, dtype=torch.int64, device=DEVICE)
+    _offset_of_slot[(1,)](torch.tensor([63_999], dtype=torch.int32, device=DEVICE), 15, 16, 32 * 128, out)
+    assert out.item() == 4_194_299_904
+
+
+@pytest.mark.skipif(ON_GPU or INTERPRETED, reason="the kernels run in this process")
+def test_in_the_interpreter():
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "ignore", "-p", "no:cacheprovider", __file__]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "passed" in done.stdout
