@@ -193,6 +193,13 @@ def test_the_watermark_keeps_blocks_free_at_admission_only(rig, ask) -> None:
     assert dict(deltas[2].num_scheduled_tokens) == {"b": 4}
 
 
+def test_the_watermark_does_not_lock_out_an_only_request(rig, ask) -> None:
+    served = rig(block_size=4, num_blocks=11, max_model_len=40, watermark=0.3)
+    served.add(ask("a", 34, 2))
+    served.drain()
+    assert len(served.history["a"]) == 36
+
+
 def test_full_input_is_reserved_or_not(rig, ask) -> None:
     # GIVEN 10 blocks, of which a holds 4 and soon 5, and a prompt of 8 blocks that comes in chunks of 2
     limits = {"block_size": 4, "num_blocks": 11, "max_model_len": 40, "max_num_batched_tokens": 8}
