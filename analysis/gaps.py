@@ -92,16 +92,16 @@ def _judge(line: Timeline, before: LongArray, op: int) -> Row:
     ops = line.ops
     tolerance = line.latency_ns[ops.kind[op]] + 2 * int(ops.err_ns[op])
     row: Row = {"predecessor": _predecessor(line, op), "tolerance_ns": tolerance}
-    if before[op] < 0:
-        return {**row, "reason": "nothing came before it on its queue"}
     times = line.baseline.ops
-    row["idle_before_ns"] = times[op].start_ns - times[int(before[op])].end_ns
-    idle = 0
-    at = op
-    while at >= 0 and ops.step[at] == ops.step[op] and before[at] >= 0:
-        earlier = int(before[at])
-        idle += times[at].start_ns - times[earlier].end_ns
-        at = earlier
+    idles = []
+    at, earlier = op, int(before[op])
+    while earlier >= 0 and ops.step[at] == ops.step[op]:
+        idles.append(times[at].start_ns - times[earlier].end_ns)
+        at, earlier = earlier, int(before[earlier])
+    row["idle_before_ns"] = idles[0] if idles else None
+    if ops.step[at] == ops.step[op]:
+        return {**row, "reason": "no operation of an earlier step came before it on its queue"}
+    idle = sum(idles)
     root, by_copy = _root(line, op)
     bound = "device" if idle <= tolerance else _waited_for(root, by_copy)
     return {**row, "root": root, "idle_ns": idle, "bound": bound}

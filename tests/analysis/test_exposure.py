@@ -67,6 +67,20 @@ def test_another_copy_can_be_the_mask(lab, source) -> None:
     assert (row["hidden_by_host_ns"], row["hidden_by_copy_ns"]) == (4, 46)
 
 
+def test_the_consumer_that_starts_first_counts(lab) -> None:
+    made = lab()
+    with made.step(0):
+        table = made.copy("block_table", 50, lane="gpu:copy")
+        made.stream_wait("gpu:compute", table)
+        made.launch("soon", 5)
+        made.host(500)
+        made.launch("late", 5)
+    for reader in (3, 2):
+        made.add("edges", kind="consumer", waiting=reader, awaited=table)
+    # C: 7..57; the earlier reader is handed over at 8 and could start at 11
+    assert exposure(made.recording()).steps["exposed_ns"].tolist() == [57 - 11]
+
+
 def test_what_was_not_measured_is_null_with_a_reason(lab, steps) -> None:
     made = steps(lab(), 6)
     made.rows["edges"] = [row for row in made.rows["edges"] if row["awaited"] != 1]

@@ -57,12 +57,14 @@ def test_the_predecessor_of_each_forward(lab, steps, base: int) -> None:
     table = gaps(steps(lab(base), 6, build_ns=400).recording()).steps
     # one in flight: the slot mapping has long ended when the forward is handed over
     assert table["predecessor"].tolist() == ["host"] * 6
-    assert table["root"].tolist() == ["host"] * 6
+    assert table["root"].tolist()[1:] == ["host"] * 5
+    assert table["bound"].isna().tolist() == [True] + [False] * 5
     busy = gaps(steps(lab(base), 6, in_flight=2, build_ns=10, other_ns=1).recording()).steps
     assert set(busy["predecessor"][1:]) == {"peer"}
     assert set(busy["root"][2:]) == {"device"}
     assert busy["idle_ns"][2:].tolist() == [0] * 4
     assert set(busy["tolerance_ns"]) == {3}
+    assert busy["idle_before_ns"].tolist() == [0] * 6
 
 
 def test_the_error_widens_the_tolerance(lab) -> None:
@@ -84,5 +86,5 @@ def test_nothing_before_and_nothing_at_all(lab, source) -> None:
         made.launch("forward", 100)
     found = gaps(made.recording())
     assert found.bound is None
-    assert found.steps["reason"].tolist() == ["nothing came before it on its queue"]
+    assert found.steps["reason"].tolist() == ["no operation of an earlier step came before it on its queue"]
     assert gaps(source()).reason == "no forward of a counted step can be replayed"

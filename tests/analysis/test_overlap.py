@@ -18,6 +18,8 @@ def recording(source, base: int, err: int | None = 5, **copy):
         spans=[
             span("forward", "phase", 0, 20, 1), span("forward", "launch", 5, 15, 1, correlation=7),
             span("forward", "graph", 40, 130, 1, lane="gpu:compute", correlation=7),
+            span("forward", "phase", 200, 220, 2), span("forward", "launch", 205, 215, 2, correlation=8),
+            span("forward", "graph", 150, 160, 2, lane="gpu:compute", correlation=8),
             span("preprocess", "phase", 90, 200, 2), span("build_indices", "range", 110, 180, 2),
         ],
         copies=[{"step": 2, "buffer": "block_table", "direction": "h2d", "size_bytes": 64, "err_ns": err,

@@ -58,6 +58,14 @@ def test_device_figures_are_null_where_not_measured_and_never_added_to_host(sour
     assert table["sum_ns"].isna().all()
 
 
+def test_a_phase_that_occurs_twice_is_summed_and_half_a_sum_is_none(source) -> None:
+    steps = [{"step": number, "complete": True} for number in range(2)]
+    phases = [host("forward", 0, 40), host("forward", 0, 2), host("forward", 1, 40), host("forward", 1, None)]
+    table = phase_steps(source(steps=steps, phases=phases))
+    assert table["forward_ns"].isna().tolist() == [False, True]
+    assert table["forward_ns"][0] == 42
+
+
 def test_half_nanoseconds_of_a_median_are_exact(source) -> None:
     steps = [{"step": number, "period_ns": 2**51 + number, "complete": True} for number in range(2)]
     phases = [host("preprocess", number, 2**51 + number) for number in range(2)]

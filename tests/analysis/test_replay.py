@@ -76,8 +76,9 @@ def test_kernels_of_one_graph_launch_are_one_operation(lab, steps) -> None:
     made.rows["spans"].append({**graph, "kind": "kernel", "start_ns": middle})
     graph["end_ns"] = middle
     [(_, line)] = replays(made.recording()).parts
-    assert line.misfit_ns == 0
     assert len(line.ops) == 15
+    merged = line.ops.index()[graph["correlation"]]
+    assert (line.ops.start_ns[merged], line.ops.end_ns[merged]) == (graph["start_ns"], graph["start_ns"] + 488)
 
 
 def test_nothing_to_replay_is_no_timeline(source) -> None:

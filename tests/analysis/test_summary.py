@@ -40,6 +40,7 @@ def test_figures_of_a_synchronous_run(lab, steps, base: int) -> None:
         "dispatch_full_share": 1.0, "dispatch_hit_share": 1.0, "dispatch_none_share": 0.0, "steps_counted": 8,
         "replay_misfit_ns": 0, "build_overlap_fraction": 57 / 155, "preprocess_overlap_fraction": 105 / 155,
         "buffer_reserved_bytes": 128, "preprocess_p50_ns": 112, "phases_close_share": 1.0,
+        "host_bound_share": 1.0, "device_bound_share": 0.0,
     }
     assert {name: metrics[name] for name in expected} == expected
 
@@ -131,7 +132,8 @@ def test_orders_are_paired_at_equal_other_parameters() -> None:
 
 
 def test_repeats_are_averaged_and_a_missing_figure_stays_missing() -> None:
-    table = pair_orders([point("first", 10), point("first", 13), point("last", 20), point("skip", None)])
+    table = pair_orders([point("first", 10), point("first", 13), point("last", 20), point("skip", None),
+                         point("skip", 4)])
     assert table.iloc[0]["last_minus_first_ns"] == 8.5
     assert table["first_minus_skip_ns"].isna().all()
     assert len(pair_orders([point("first", 10)])) == 0
