@@ -56,7 +56,7 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         smallest = min((n for n in numbers if isinstance(n, int) and not isinstance(n, bool)), default=1)
         least = 0 if field == "long_prefill_token_threshold" else 1
         if not numbers or smallest < least:
-            raise UsageError(f"regime {self.slug}: {field} is {value}; at least {least} it must be, and lists not empty")
+            raise UsageError(f"regime {self.slug}: {field} is {value}; use at least {least}, and no empty list")
 
     def build(self, source: Seeded) -> Workload:
         """The workload of these parameters."""

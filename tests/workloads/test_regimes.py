@@ -214,11 +214,11 @@ def test_one_long_row_among_short_ones() -> None:
         ("condense_storm", {"num_reqs": 200}, "one step must admit them all"),
         ("graph_edge", {"sizes": (8, 9)}, "sizes \\(8, 9\\) must descend"),
         ("graph_edge", {"sizes": (8, 0)}, "sizes is \\(8, 0\\)"),
-        ("churn", {"output_lens": ()}, "regime churn: output_lens is \\(\\);.*lists not empty"),
+        ("churn", {"output_lens": ()}, "regime churn: output_lens is \\(\\);.*no empty list"),
         ("prefix_storm", {"suffix_len": 300}, "suffix_len 300 exceeds prefix_len 256"),
         ("long_row", {"short_len": 40}, "must exceed output_len 40"),
         ("mass_preempt", {"num_blocks": 3}, "set num_blocks to at least 6"),
-        ("steady", {"num_reqs": 0}, "regime steady: num_reqs is 0; at least 1"),
+        ("steady", {"num_reqs": 0}, "regime steady: num_reqs is 0; use at least 1"),
         ("thrash", {"prompt_low": 600}, "regime thrash: prompt_high and output_high must not"),
     ],
 )
