@@ -96,6 +96,16 @@ def test_case_13_discard(shared_case, input_bench):
     assert expected["wrong_index_for_idle"] not in inputs.logits_indices_gpu[:3].tolist()
 
 
+def test_an_idle_row_is_discarded_although_its_tokens_are_covered(input_bench):
+    # p is in its prompt, q finishes its prompt, idle has nothing scheduled and nothing left to compute
+    b = input_bench()
+    rows = [("p", 0, 4), ("q", 7, 1), ("idle", 8, 0)]
+    new = [b.new(req_id, range(8), [i + 1, i + 11], computed=done) for i, (req_id, done, _) in enumerate(rows)]
+    inputs = b.prepare({req_id: count for req_id, _, count in rows}, new=new)
+    assert inputs.discard.tolist() == [True, False, True]
+    assert inputs.logits_indices.tolist() == [3, 4, 4]
+
+
 def test_a_short_chunk_of_a_prompt_is_not_a_decode(input_bench):
     # Regime 9: one token scheduled while the prompt is not covered.
     b = input_bench()
@@ -116,8 +126,9 @@ def test_a_resumed_request_discards_until_its_outputs_are_computed_again(input_b
     assert inputs.input_ids[:1].tolist() == [50]
 
 
-def test_slots_behind_a_shorter_step_are_padding_again(input_bench, cached):
-    b = input_bench()
+@pytest.mark.parametrize("slots", ["triton", "torch", "host"])
+def test_slots_behind_a_shorter_step_are_padding_again(input_bench, cached, slots):
+    b = input_bench(slots=slots)
     b.prepare({"A": 6}, new=[b.new("A", range(7), [3, 4])])
     inputs = b.prepare({"A": 1}, cached=cached(("A", 6, None)))
     assert inputs.slot_mapping[:1].tolist() == [4 * 4 + 2]
