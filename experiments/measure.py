@@ -150,7 +150,7 @@ def _meta(
         configuration={
             **parameters(spec),
             "name": workload.name,
-            "notes": list(workload.notes),
+            "notes": [*workload.notes, f"tokens come from random weights of the shape {spec.runner.model}"],
             "scheduler": dataclasses.asdict(workload.scheduler),
         },
         process=ProcessKeys(host=platform.node(), pid=os.getpid(), rank=0, device=device.name, clock_id=clock_id),

@@ -17,6 +17,10 @@ from .sources import SHARED_SIZES, build_workload
 from .spec import DeviceName, MeasureSpec, PointSpec, parse_point
 
 
+MICRO_ABOVE_PAIRS = 20_000_000_000
+"""(query, key) pairs above which, where no model is named, `micro` makes the tokens: `tiny` would take a CPU hours."""
+
+
 def default_device() -> DeviceName:
     """What `auto` stands for here: cuda where a GPU and our device for it are, else sim."""
     import torch
@@ -41,6 +45,8 @@ def resolve(tree: Mapping[str, Any]) -> PointSpec:
     workload = build_workload(spec.workload, sizes, vocab_size=_vocab_size(spec.runner), steps=steps)
     scheduler = workload.scheduler
     runner = dataclasses.replace(spec.runner, **{name: getattr(scheduler, name) for name in SHARED_SIZES})
+    if "model" not in given and device != "cuda" and attention_pairs(workload) > MICRO_ABOVE_PAIRS:
+        runner = dataclasses.replace(runner, model="micro")
     _check_skip(spec, workload)
     _validate(runner)
     measure = dataclasses.replace(spec.measure, warmup_steps=_warmup_steps(spec.measure, workload))
@@ -52,6 +58,11 @@ def workload_of(spec: PointSpec) -> Workload:
     sizes = {name: getattr(spec.runner, name) for name in SHARED_SIZES}
     steps = measured_steps(spec.measure, spec.device)
     return build_workload(spec.workload, sizes, vocab_size=_vocab_size(spec.runner), steps=steps)
+
+
+def attention_pairs(workload: Workload) -> int:
+    """(query, key) pairs that the workload computes if nothing is found in the prefix cache."""
+    return sum((request.prompt_len + request.output_len) ** 2 // 2 for request in workload.requests)
 
 
 def measured_steps(measure: MeasureSpec, device: DeviceName) -> int | None:

@@ -1,4 +1,4 @@
-"""Shapes of Llama-family decoders: three by name, any other from a Hugging Face config.json."""
+"""Shapes of Llama-family decoders: four by name, any other from a Hugging Face config.json."""
 
 from __future__ import annotations
 
@@ -48,6 +48,11 @@ class ModelConfig:
 
 
 NAMED: dict[str, ModelConfig] = {
+    # One layer, one head: about a tenth of tiny's attention, for replays whose prompts have tens of thousands of tokens.
+    "micro": ModelConfig(
+        name="micro", vocab_size=512, hidden_size=32, intermediate_size=64, num_hidden_layers=1,
+        num_attention_heads=1, num_key_value_heads=1, head_dim=16, init_std=0.2,
+    ),
     # The spread makes attention peaked and the layers outweigh the embedding: greedy text then depends on the whole
     # context and doesn't fall into a cycle after a few tokens, so a wrong slot or position shows in the tokens.
     "tiny": ModelConfig(
