@@ -101,8 +101,8 @@ class Dispatcher:
             modes = self._modes(uniform)
             for mode in modes:
                 key = self._key(mode, size)
-                if self._is_captured(key):
-                    rows = num_reqs if key.rows is None else key.rows
+                rows = num_reqs if key.rows is None else key.rows
+                if rows >= num_reqs and self._is_captured(key):  # rows without tokens can outnumber the tokens
                     return ExecutionPlan(mode, "hit", num_tokens, num_reqs, size, rows, uniform, size)
             reason = "not_captured" if modes else "mixed"
         return ExecutionPlan("none", reason, num_tokens, num_reqs, num_tokens, num_reqs, uniform)

@@ -63,6 +63,11 @@ def test_a_graph_that_is_missing_falls_back_and_says_so():
     assert shape(nothing.choose(step([1, 1, 1]))) == ("none", "not_captured", 3, 3, None)
 
 
+def test_a_graph_with_fewer_rows_than_requests_is_not_used():
+    # Three requests, two of them without a token: the graph for one token has one row.
+    assert shape(dispatcher("full").choose(step([0, 1, 0], prefilling=[1]))) == ("none", "not_captured", 1, 3, None)
+
+
 def test_every_decision_is_written_down():
     chooser = dispatcher("full_decode_only")
     chooser.choose(step([1, 1, 1]))
