@@ -5,19 +5,19 @@
 
 Device `cpu`: copies are memcpy and slot mapping is computed with torch, so its cost here is host work that a GPU would
 do instead. `update` + `prepare` is what vLLM V1's figures in --against cover (state update and _prepare_inputs, no
-metadata, no dispatch); `bookkeep` (tokens into the state) is apart, as there. Both engines must be measured on the
-same idle machine for the ratio to mean anything; the figures below are of another one and only give the order.
+metadata, no dispatch); `bookkeep` (tokens into the state) is apart, as there. A ratio means something only between
+figures of one machine under one load: give vLLM's with --against, from a run beside this one. Results of such a pair
+are in results/prepare_cost.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import json
 import random
 import statistics
 import time
-from pathlib import Path
+from itertools import zip_longest
 
 import numpy as np
 import torch
@@ -28,7 +28,6 @@ from stepscope.runner.devices import make_device
 from stepscope.runner.model_runner import ModelRunner, build_runner
 from stepscope.workloads.step import CachedRequests, NewRequest, StepDelta, StepResult
 
-VLLM_V1_US = {1: 199, 8: 281, 64: 370, 256: 593}  # vLLM 0.33.0, least loaded of seven runs, medians of 200 steps
 BLOCK = 16
 STAGES = ("update", "prepare", "dispatch", "metadata", "bookkeep")
 
@@ -80,18 +79,18 @@ class Feed:
         return (tuple(range(first, first + need)),)
 
 
-def make_runner(size: int, width: int | None) -> ModelRunner:
+def make_runner(size: int, max_model_len: int) -> ModelRunner:
     ledger = Ledger()
     config = RunnerConfig(
-        max_num_seqs=size, max_num_batched_tokens=max(2048, size * 144), max_model_len=8192, num_blocks=2,
-        table_width=width,
+        max_num_seqs=max(size, 1024), max_num_batched_tokens=max(16384, size * 144), max_model_len=max_model_len,
+        num_blocks=2,
     )  # fmt: skip
     return build_runner(config, make_device("cpu", ledger=ledger), NullProbe(), ledger)
 
 
-def measure(size: int, churn: int, steps: int, width: int | None = None) -> dict[str, list[int]]:
+def measure(size: int, churn: int, steps: int, max_model_len: int = 4096) -> dict[str, list[int]]:
     """Nanoseconds a stage and step; nothing runs a model, sampled tokens are made up."""
-    runner, feed = make_runner(size, width), Feed(size, churn)
+    runner, feed = make_runner(size, max_model_len), Feed(size, churn)
     times: dict[str, list[int]] = {name: [] for name in STAGES}
     clock = time.perf_counter_ns
     gc.collect()
@@ -121,25 +120,22 @@ def measure(size: int, churn: int, steps: int, width: int | None = None) -> dict
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1, 8, 64, 256])
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--scenario", choices=["steady", "churn"], default="steady")
-    parser.add_argument("--width", type=int, help="block-table width in blocks; default 8192 / 16")
-    parser.add_argument("--json", type=Path, help="write every sample here")
+    parser.add_argument("--max-model-len", type=int, default=4096)
+    parser.add_argument("--against", type=float, nargs="+", default=[], help="vLLM's totals in us, one for each size")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    raw = {}
-    print(f"{'R':>5}" + "".join(f"{name:>10}" for name in STAGES) + f"{'total':>9}{'p10':>8}{'vLLM V1':>9}{'ratio':>7}")
-    for size in options.sizes:
+    names = (*STAGES, "total", "total_p10", *(("vLLM", "ratio") if options.against else ()))
+    print(f"{'R':>5}" + "".join(f"{name:>10}" for name in names))
+    for size, other in zip_longest(options.sizes, options.against[: len(options.sizes)]):
         churn = max(1, size // 64) if options.scenario == "churn" else 0
-        times = raw[size] = measure(size, churn, options.steps, options.width)
+        times = measure(size, churn, options.steps, options.max_model_len)
         medians = [statistics.median(times[name]) / 1e3 for name in STAGES]
         totals = [a + b for a, b in zip(times["update"], times["prepare"], strict=True)]
         total, low = statistics.median(totals) / 1e3, float(np.quantile(totals, 0.1)) / 1e3
-        known = VLLM_V1_US.get(size) if options.scenario == "steady" else None
-        tail = f"{known:>9}{total / known:>7.2f}" if known else ""
-        print(f"{size:>5}" + "".join(f"{value:>10.1f}" for value in medians) + f"{total:>9.1f}{low:>8.1f}{tail}")
-    if options.json:
-        options.json.write_text(json.dumps(raw))
+        tail = f"{other:>10.1f}{total / other:>10.2f}" if other else ""
+        print(f"{size:>5}" + "".join(f"{value:>10.1f}" for value in (*medians, total, low)) + tail)
 
 
 if __name__ == "__main__":
