@@ -120,7 +120,7 @@ class Figure:
 class Chart:
     """A titled chart; with several `choices` (label, figure) the page offers a list to choose from.
 
-    `words` says the same in one sentence for the formats without pictures.
+    `words` says the same in one sentence, for the formats without pictures too; `hint` is for the page only.
     """
 
     id: str
@@ -128,6 +128,7 @@ class Chart:
     choices: tuple[tuple[str, Figure], ...]
     words: str = ""
     origin: str = ""
+    hint: str = ""
 
 
 Block = Words | Answer | Facts | Table | Chart

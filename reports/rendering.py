@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
+from ..analysis.summary import summarise
 from ..errors import UsageError
 from .document import Document
 from .html import render_html
@@ -32,7 +33,9 @@ def render(recording: RecordingLike, format: Format = "html", *, name: str = "re
     """A recording's page. `name` stands in the title. Raises UsageError for a format that there is not."""
     _check(format)
     view = gather_recording(recording, name)
-    return to_json(recording_report(view)) if format == "json" else _WRITERS[format](recording_document(view))
+    if format == "json":
+        return to_json(recording_report(view, summarise(recording)))
+    return _WRITERS[format](recording_document(view))
 
 
 def render_sweep(sweep: SweepView, format: Format = "html") -> str:

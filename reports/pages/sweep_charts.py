@@ -25,14 +25,14 @@ def heat_chart(sweep: SweepView) -> Chart | None:
     if axes.x is None or axes.y is None:
         return None
     choices = tuple(
-        (f"{plot_title(metric)}{name}", _heat(points, axes, metric))
+        (f"{plot_title(metric)}{name}", _heat(sweep, points, axes, metric))
         for metric in HEAT_METRICS for name, points in _facets(sweep, axes) if _has(points, metric)
     )
     if not choices:
         return None
     title = f"Exposure and overlap against {short(axes.x)} and {short(axes.y)}"
-    words = "Choose figure, regime and mode in the list. Empty cells were not measured; the tables below say why."
-    return Chart("heat", title, choices, words, sweep.origin)
+    hint = "Choose figure, regime and mode in the list. Empty cells were not measured; the tables below say why."
+    return Chart("heat", title, choices, "", sweep.origin, hint)
 
 
 def lines_chart(sweep: SweepView) -> Chart | None:
@@ -41,7 +41,7 @@ def lines_chart(sweep: SweepView) -> Chart | None:
     if axes.x is None:
         return None
     choices = tuple(
-        (name.removeprefix(": ") or "all points", _lines(points, axes))
+        (name.removeprefix(": ") or "all points", _lines(sweep, points, axes))
         for name, points in _facets(sweep, axes) if any(_has(points, metric) for metric in LINE_METRICS)
     )
     if not choices:
@@ -59,11 +59,12 @@ def cloud_chart(sweep: SweepView) -> Chart | None:
         return None
     clouds = [
         _cloud(sweep, name, [point for point in points if series is None or point.value(series) == name])
-        for name in values_of(tuple(points), series)
+        for name in values_of(sweep.points, series)
     ]
-    words = "On the dotted line the whole copy is exposed; at the bottom all of it is hidden."
+    clouds = [cloud for cloud in clouds if cloud.copy_ns]
+    hint = "On the dotted line the whole copy is exposed; at the bottom all of it is hidden."
     title = "Exposed part of the block-table copy against its length, every point [µs]"
-    return Chart("cloud", title, (("cloud", cloud_figure(clouds)),), words, sweep.origin)
+    return Chart("cloud", title, (("cloud", cloud_figure(clouds)),), "", sweep.origin, hint)
 
 
 def _both(point: SweepPoint) -> bool:
@@ -98,13 +99,13 @@ def _at(points: list[SweepPoint], **chosen: str) -> list[SweepPoint]:
     return [point for point in points if all(point.value(name) == value for name, value in chosen.items())]
 
 
-def _heat(points: list[SweepPoint], axes: Axes, metric: str) -> Figure:
+def _heat(sweep: SweepView, points: list[SweepPoint], axes: Axes, metric: str) -> Figure:
     assert axes.x is not None
     assert axes.y is not None
-    everyone = tuple(points)
-    xs, ys = values_of(everyone, axes.y), values_of(everyone, axes.x)
+    # All points of the sweep make the axes, also those that failed: every chart of the list has the same ones.
+    xs, ys = values_of(sweep.points, axes.y), values_of(sweep.points, axes.x)
     maps = []
-    for series in values_of(everyone, axes.series):
+    for series in values_of(sweep.points, axes.series):
         mine = points if axes.series is None else _at(points, **{axes.series: series})
         means = [[mean_metric(_at(mine, **{axes.y: x, axes.x: y}), metric) for x in xs] for y in ys]
         heading = "" if axes.series is None else f"{short(axes.series)} {series}"
@@ -120,23 +121,22 @@ def _cell_text(metric: str, value: float | None) -> str:
     return "not measured" if value is None else quantity(Quantity(round(value, 4), unit_of(metric)))
 
 
-def _lines(points: list[SweepPoint], axes: Axes) -> Figure:
+def _lines(sweep: SweepView, points: list[SweepPoint], axes: Axes) -> Figure:
     assert axes.x is not None
-    xs = values_of(tuple(points), axes.x)
     panels = []
     for metric in LINE_METRICS:
-        lines = [line for line in _metric_lines(points, axes, metric, xs) if any(v is not None for v in line.values)]
+        lines = [line for line in _metric_lines(sweep, points, axes, metric) if any(v is not None for v in line.values)]
         if lines:
             panels.append(LinePanel(plot_title(metric), tuple(lines)))
     return lines_figure(panels, short(axes.x))
 
 
-def _metric_lines(points: list[SweepPoint], axes: Axes, metric: str, xs: tuple[str, ...]) -> list[Line]:
+def _metric_lines(sweep: SweepView, points: list[SweepPoint], axes: Axes, metric: str) -> list[Line]:
     assert axes.x is not None
-    everyone = tuple(points)
+    xs = values_of(sweep.points, axes.x)
     lines = []
-    for colour, series in enumerate(values_of(everyone, axes.series)):
-        for dash, width in enumerate(values_of(everyone, axes.y)):
+    for colour, series in enumerate(values_of(sweep.points, axes.series)):
+        for dash, width in enumerate(values_of(sweep.points, axes.y)):
             chosen = {n: v for n, v in ((axes.series, series), (axes.y, width)) if n is not None}
             name = ", ".join(f"{short(n)} {v}" for n, v in chosen.items()) or "all"
             means = (mean_metric(_at(points, **chosen, **{axes.x: x}), metric) for x in xs)

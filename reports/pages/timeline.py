@@ -9,7 +9,7 @@ from ..views.timeline import StepTimeline
 from .cells import us_column
 
 _TITLE = "Timeline of a step: host, copies, compute [µs since the step began]"
-_WORDS = (
+_HINT = (
     "Shaded: the block-table copy and build_indices run at the same time. Pale: device work of another step. Drag to"
     " zoom, double-click to go back; the list chooses the step."
 )
@@ -27,8 +27,8 @@ def timeline_section(timelines: tuple[StepTimeline, ...], origin: str, reason: s
 def timeline_chart(lines: tuple[tuple[str, StepTimeline], ...], id_: str, origin: str) -> Chart:
     """One chart, a choice for each (label, timeline)."""
     left_out = sum(line.num_left_out for _, line in lines)
-    words = _WORDS + (f" The shortest {left_out} intervals are left out." if left_out else "")
-    return Chart(id_, _TITLE, tuple((text, timeline_figure(line)) for text, line in lines), words, origin)
+    words = f"The shortest {left_out} intervals are left out." if left_out else ""
+    return Chart(id_, _TITLE, tuple((text, timeline_figure(line)) for text, line in lines), words, origin, _HINT)
 
 
 def label(line: StepTimeline) -> str:

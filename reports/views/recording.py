@@ -11,7 +11,6 @@ from ...analysis.gaps import Gaps, gaps
 from ...analysis.padding import Padding, padding
 from ...analysis.pinned import pinned_reuse
 from ...analysis.replay import replays
-from ...analysis.summary import Summary, summarise
 from ...instrumentation.recording.meta import RecordingMeta
 from ...instrumentation.recording.schema import TABLES
 from .copies import CopyView, gather_copies
@@ -34,7 +33,6 @@ class RecordingView:
     padding: Padding
     gaps: Gaps
     timelines: tuple[StepTimeline, ...]
-    summary: Summary
     tables: Mapping[str, pd.DataFrame]
 
     @property
@@ -50,6 +48,6 @@ def gather_recording(recording: RecordingLike, name: str) -> RecordingView:
     return RecordingView(
         name=name, meta=recording.meta, calibration=recording.table("calibration"), phases=gather_phases(replayed),
         copies=copies, pinned=pinned_reuse(replayed), padding=padding(replayed), gaps=gaps(replayed),
-        timelines=gather_timelines(replayed, copies.exposure.steps), summary=summarise(replayed),
+        timelines=gather_timelines(replayed, copies.exposure.steps),
         tables={table: recording.table(table) for table in TABLES},
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ...analysis.summary import Summary
 from .index import IndexEntry
 from .recording import RecordingView
 from .sweep import SweepView
@@ -27,10 +28,10 @@ class Report:
     content: Any
 
 
-def recording_report(view: RecordingView) -> Report:
-    """A recording's figures; the recording's own tables stay in its Parquet files."""
+def recording_report(view: RecordingView, summary: Summary) -> Report:
+    """A recording's figures and its metric row; the recording's own tables stay in its Parquet files."""
     content = {
-        "meta": msgspec.to_builtins(view.meta), "summary": view.summary, "phases": view.phases,
+        "meta": msgspec.to_builtins(view.meta), "summary": summary, "phases": view.phases,
         "copies": view.copies, "buffers": view.pinned, "padding": view.padding, "gaps": view.gaps,
         "timelines": view.timelines,
     }

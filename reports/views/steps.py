@@ -60,10 +60,12 @@ def _candidates(steps: pd.DataFrame, exposures: pd.DataFrame) -> Iterator[Chosen
 
 
 def _lengths(steps: pd.DataFrame) -> tuple[LongArray, BoolArray]:
-    """Period where it is known, else end - start."""
+    """The periods; where no step has one, end - start. The two are never mixed: a period has the time between in it."""
     period, has_period = ints(steps, "period_ns")
+    if has_period.any():
+        return period, has_period
     (start, started), (end, ended) = ints(steps, "start_ns"), ints(steps, "end_ns")
-    return np.where(has_period, period, end - start), has_period | (started & ended)
+    return end - start, started & ended
 
 
 def _rank(n: int, percent: int) -> int:

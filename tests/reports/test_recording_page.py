@@ -1,0 +1,67 @@
+"""Figures of the hand-made recording against what the rule of its steps gives on paper."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from stepscope.reports import render
+from stepscope.reports.views.copies import gather_copies
+from stepscope.reports.views.phases import gather_phases
+
+
+def test_phases_add_up(recordings):
+    view = gather_phases(recordings(6))
+    assert view.mean_ns == {"preprocess": 300_000, "forward": 100_000, "sample": 500_000, "between_steps": 100_000}
+    assert (view.period_p50_ns, view.num_steps, view.summary.steps_counted) == (1_000_000, 6, 5)
+
+
+@pytest.mark.parametrize(("copy_us", "exposed_us"), [(100, 0), (125, 0), (200, 49)])
+def test_exposure_is_what_the_first_reader_waited_for(recordings, copy_us, exposed_us):
+    view = gather_copies(recordings(6, copy_us=copy_us))
+    assert view.figure("copy").p50_ns == copy_us * 1_000
+    assert view.figure("exposed").p50_ns == exposed_us * 1_000
+    assert view.figure("hidden").p50_ns == (copy_us - exposed_us) * 1_000
+
+
+def test_a_recording_without_copies_says_so_everywhere(recordings):
+    view = gather_copies(recordings(0))
+    assert {figures.p50_ns for figures in view.figures} == {None}
+    assert view.figure("exposed").reason == "no copy of the buffer was recorded in a counted step"
+
+
+def test_the_answers_carry_the_figures(recordings):
+    text = render(recordings(6, copy_us=200), "text")
+    assert "sample 500 µs (50.0 %), preprocess 300 µs (30.0 %)" in text
+    assert "24.5 % of it, 49.0 µs, is exposed" in " ".join(text.split())
+    assert "2 of 2 staged buffers are pinned; a slot is reused up to 2 times." in text
+    assert "4 of 5 counted steps replayed a graph; 25.0 % of their tokens are padding." in text
+
+
+def test_a_hazard_is_loud(recordings):
+    rec = recordings(6)
+    rec.tables["buffers"].loc[3, "hazard"] = "observed"
+    text = render(rec, "text")
+    assert "UNSAFE: 1 uses were overwritten while their copy was in flight" in " ".join(text.split())
+
+
+def test_warm_up_without_steady_steps_is_not_measured_not_zero(recordings):
+    answer = render(recordings(1), "text").split("Where the step's time goes")[0]
+    assert answer.count("Not measured") == 3  # buffers are counted over all steps
+    assert "0 of 1 steps are counted (1 warm-up and 0 incomplete steps are left out)." in render(recordings(1), "text")
+
+
+def test_json_names_units_and_holds_reasons(recordings):
+    content = json.loads(render(recordings(6), "json"))["content"]
+    assert content["copies"]["figures"][0]["p50_ns"] == 100_000
+    assert content["summary"]["metrics"]["exposed_p50_ns"] == 0
+    nulls = {name for name, value in content["summary"]["metrics"].items() if value is None}
+    assert nulls == set(content["summary"]["reasons"])
+    assert content["phases"]["summary"]["device"][2] == {
+        "name": "preprocess", "figure": "busy_ns", "n": 0, "p10_ns": None, "p50_ns": None, "p90_ns": None,
+    }
+
+
+def test_diagnostics_count_the_nulls(recordings):
+    lines = render(recordings(6), "md").splitlines()
+    assert "| phases | busy\\_ns | 24 | 100.0 | nobody profiled the device |" in lines

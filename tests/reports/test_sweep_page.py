@@ -1,0 +1,115 @@
+"""A sweep's page: parts of the parameters, heat maps, pairs, and points that failed."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from stepscope.reports import SweepPoint, SweepView, render_sweep
+from stepscope.reports.metrics import plot_title, title_of, unit_of
+from stepscope.reports.pages.sweep_charts import cloud_chart, heat_chart, lines_chart
+from stepscope.reports.views.axes import Axes, axes_of, paired_difference, values_of
+
+ROWS, WIDTH, ORDER = "workload.settings.num_reqs", "runner.table_width", "runner.commit_order"
+
+
+def sweep_of(*parameters, metric="period_p50_ns"):
+    return SweepView("s", tuple(SweepPoint(str(i), p, metrics={metric: i}) for i, p in enumerate(parameters)))
+
+
+def test_axes_are_chosen_by_name(sweeps):
+    assert axes_of(sweeps()) == Axes(x=ROWS, y=WIDTH, series=ORDER, facets=())
+
+
+@pytest.mark.parametrize(("parameters", "axes"), [
+    ([{"a": 1}, {"a": 2}], Axes("a", None, None, ())),
+    ([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}], Axes("a", None, "b", ())),
+    ([{WIDTH: 512}, {WIDTH: 8192}], Axes(WIDTH, None, None, ())),
+    ([{"a": 1}], Axes(None, None, None, ())),
+    ([{ROWS: 8, "workload.regime": "steady", ORDER: "first"}, {ROWS: 9, "workload.regime": "churn", ORDER: "last"}],
+     Axes(ROWS, None, ORDER, ("workload.regime",))),
+])
+def test_axes_of_other_sweeps(parameters, axes):
+    assert axes_of(sweep_of(*parameters)) == axes
+
+
+def test_values_are_sorted_as_numbers():
+    points = sweep_of({"a": 64}, {"a": 8}, {"a": 256}).points
+    assert values_of(points, "a") == ("8", "64", "256")
+    assert values_of(points, None) == ("-",)
+
+
+def test_heat_map_holds_the_exposure_of_each_cell(sweeps):
+    label, figure = heat_chart(sweeps()).choices[0]
+    assert label == "exposed p50 [µs]"
+    first, last = figure.data
+    assert first["y"] == ("8", "64")
+    assert first["x"] == ("512", "8192")
+    assert first["z"] == ((0.0, 0.0), (0.0, 0.0))
+    assert last["z"] == ((0.512, 8.192), (4.096, 65.536))
+    assert last["text"][1] == ("4.10 µs", "65.5 µs")
+
+
+def test_a_failed_point_leaves_its_cell_not_measured_and_is_listed(sweeps):
+    sweep = sweeps()
+    points = (SweepPoint("x", sweep.points[0].parameters, "failed", "out of memory"), *sweep.points[1:])
+    figure = heat_chart(SweepView("s", points)).choices[0][1]
+    assert figure.data[0]["z"][0][0] is None
+    assert figure.data[0]["text"][0][0] == "not measured"
+    text = render_sweep(SweepView("s", points), "md")
+    assert re.search(r"\| x \|.*\| failed \| out of memory \|", text)
+
+
+def test_lines_have_one_trace_a_series_and_leave_out_empty_metrics(sweeps):
+    figure = lines_chart(sweeps()).choices[0][1]
+    headings = [note["text"] for note in figure.layout["annotations"]]
+    assert headings[0] == "<b>period p50 [µs]</b>"
+    assert not any("exposed step" in heading for heading in headings)
+    names = {trace["name"] for trace in figure.data}
+    assert names == {f"commit order {o}, table width {w}" for o in ("first", "last") for w in (512, 8192)}
+
+
+def test_cloud_puts_exposed_on_the_line(sweeps):
+    data = cloud_chart(sweeps()).choices[0][1].data
+    by_name = {trace["name"]: trace for trace in data}
+    assert by_name["last"]["x"] == by_name["last"]["y"] == [0.512, 8.192, 4.096, 65.536]
+    assert by_name["first"]["y"] == [0, 0, 0, 0]
+
+
+def test_a_sweep_of_one_point_still_has_a_page():
+    page = render_sweep(sweep_of({"a": 1}), "html")
+    assert "Every point" in page
+    assert heat_chart(sweep_of({"a": 1})) is None
+
+
+def test_paired_difference_pairs_points_that_differ_in_one_parameter_only(sweeps):
+    found = paired_difference(sweeps(), ORDER, "first", "last", "period_p50_ns")
+    assert (found.pairs, found.smallest, found.largest) == (4, 512, 65_536)
+    assert paired_difference(sweeps(), ORDER, "first", "nowhere", "period_p50_ns") is None
+
+
+def test_arms_stand_side_by_side(sweeps):
+    text = render_sweep(sweeps(), "md")
+    row = next(line for line in text.splitlines() if line.startswith("| 64 | 8192 | 1000.0 | 1065.5 |"))
+    assert row.split("|")[6].strip() == "65.5"  # last - first
+    assert "2.30" in text or "2.3 µs" in text or "6.14" in text
+
+
+def test_headline_names_the_worst_point(sweeps):
+    text = " ".join(render_sweep(sweeps(), "text").split())
+    assert "At worst 65.5 µs of 65.5 µs are exposed (num reqs 64, table width 8192, commit order last)." in text
+    assert "In 4 of 8 points with a copy it is hidden completely." in text
+
+
+def test_json_keeps_every_point(sweeps):
+    content = json.loads(render_sweep(sweeps(), "json"))["content"]
+    assert [point["status"] for point in content["points"]] == ["ok"] * 8 + ["failed"]
+    assert content["points"][1]["metrics"]["exposed_p50_ns"] == 512
+
+
+def test_metric_names_carry_their_units():
+    assert [unit_of(n) for n in ("period_p50_ns", "kv_bytes", "a_share", "build_overlap_fraction", "steps")] == [
+        "ns", "bytes", "fraction", "fraction", "count",
+    ]
+    assert (title_of("period_p50_ns"), plot_title("padding_token_share")) == ("period p50", "padding token share [%]")
