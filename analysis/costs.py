@@ -10,7 +10,9 @@ import pandas as pd
 
 from .tables import BoolArray, LongArray, floats, texts
 
-CALIBRATED_LATENCY = {"copy": "copy", "pageable": "copy", "kernel": "kernel", "memset": "kernel", "graph": "graph"}
+CALIBRATED_LATENCY = {
+    "copy": "copy", "pageable": "copy", "blocking": "copy", "kernel": "kernel", "memset": "kernel", "graph": "graph",
+}
 """Group of operations -> key of `launch_latency_ns` in the table `calibration`."""
 
 

@@ -5,6 +5,8 @@
     queue_delay = start of the copy - end of its enqueueing call
     exposed_step = what the steady period of a step loses when the buffer's copies take no time in any step
 
+Of a copy that runs inside its own call (pageable memory) the wait for it is part of what a free copy would spare.
+
 `exposed` asks about one copy in one step, `exposed_step` about the run: with two steps in flight a copy delays its own
 consumer fully and may still cost the period nothing, or the other way round.
 """
@@ -22,7 +24,7 @@ from .overlap import RESOLUTION
 from .replay import Timeline, changed, first_consumers, replays
 from .stats import Number
 from .tables import Process, TableSource, counted_steps, first_by, ints, matches, records, stack
-from .what_if import period_change
+from .what_if import period_change, steady_steps
 from .window import MASKS, masks, window
 
 COLUMNS = {
@@ -130,6 +132,8 @@ def _one(line: Timeline, copy: int, consumer: int, tails: dict[str, int]) -> Row
 
 
 def _exposed_step(process: Process, line: Timeline, buffer: str) -> tuple[Number | None, str | None]:
-    if buffer not in line.ops.buffer:
-        return None, f"no copy of {buffer} can be replayed"
+    steady = line.step_numbers[steady_steps(process, line)]
+    copied = {int(step) for step, name in zip(line.ops.step, line.ops.buffer, strict=True) if name == buffer}
+    if len(steady) and copied.isdisjoint(steady.tolist()):
+        return None, f"no copy of {buffer} in a steady step can be replayed"
     return period_change(process, line, changed(line, {buffer: 0.0}, {}))

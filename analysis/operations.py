@@ -29,7 +29,8 @@ class Operations:
     call_ns      start of the enqueueing call;  enqueued_ns  its end
     start_ns, end_ns, err_ns   on the device
     pageable     copy from or to pageable memory
-    blocking     the call returned only after the operation had ended (a copy of pageable memory)
+    blocking     the copy ran, at least in part, inside its own call (pageable memory is fed by the host): the call's
+                 return is tied to the copy's end, and a faster copy would have returned earlier
     left_out     operations that cannot be replayed: without an enqueueing call or without device times
     """
 
@@ -55,7 +56,8 @@ class Operations:
     @property
     def latency_group(self) -> list[str]:
         """What its launch latency has in common with others: its kind, copies of pageable memory apart."""
-        return ["pageable" if apart else kind for kind, apart in zip(self.kind, self.pageable, strict=True)]
+        slow = np.where(self.blocking, "blocking", np.where(self.pageable, "pageable", ""))
+        return [apart or kind for kind, apart in zip(self.kind, slow.tolist(), strict=True)]
 
     def index(self) -> dict[int, int]:
         """correlation -> position."""
@@ -108,7 +110,7 @@ def _copies(copies: pd.DataFrame) -> pd.DataFrame:
         "kind": ["copy"] * len(copies), "buffer": texts(copies, "buffer"),
         "copy_row": np.arange(len(copies), dtype=np.int64), "step": np.where(in_step, step, -1),
         "call_ns": np.where(has_call, call, enqueued), "enqueued_ns": enqueued, "start_ns": start, "end_ns": end,
-        "err_ns": ints(copies, "err_ns")[0], "pageable": pageable, "blocking": synchronous & (enqueued >= end),
+        "err_ns": ints(copies, "err_ns")[0], "pageable": pageable, "blocking": synchronous & (start < enqueued),
         "usable": known & has_enqueued & has_start & has_end,
     })
 

@@ -48,7 +48,7 @@ class ProgramBuilder:
         self._now = 0
 
     def _points(self) -> LongArray:
-        """When an operation is handed over: the end of its call, or the start of a call that blocks until it ended."""
+        """When an operation is handed over: the end of its call, or the start of a call that it runs inside."""
         points: LongArray = np.where(self._ops.blocking, self._ops.call_ns, self._ops.enqueued_ns)
         return points
 

@@ -56,7 +56,9 @@ class WhatIf:
 def what_if(recording: TableSource, change: Change) -> WhatIf:
     """Replay the whole recording with `change`; null with a reason where fewer than 3 steady steps can be replayed.
 
-    Of a recording with several processes the first one that can be replayed is taken.
+    Of a recording with several processes the first one that can be replayed is taken. Time in which the host idled
+    until the next request arrived stands in the recording as work between steps and stays as long as it was: where
+    arrivals set the pace, read the saving as time that becomes free, not as a shorter period.
     """
     first = replays(recording).first
     if first is None:

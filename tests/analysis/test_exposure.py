@@ -81,6 +81,26 @@ def test_the_consumer_that_starts_first_counts(lab) -> None:
     assert exposure(made.recording()).steps["exposed_ns"].tolist() == [57 - 11]
 
 
+def test_a_copy_that_runs_inside_its_own_call_is_exposed_on_the_host(lab) -> None:
+    made = lab()
+    for number in range(6):
+        with made.step(number):
+            table = made.copy("block_table", 500, src="blocking")
+            made.host(20)
+            made.launch("reader", 5, consumes=(table,))
+    found = exposure(made.recording())
+    # the call comes back 5 after the copy's end: without the copy it comes back 5 after its start
+    assert found.steps["exposed_ns"].tolist() == [500] * 6
+    assert found.exposed_step_ns == 500
+    assert found.misfit_ns == 0
+
+
+def test_without_a_copy_in_the_steady_steps_nothing_is_said_of_the_period(lab, steps) -> None:
+    made = steps(lab(), 8, order="skip")
+    assert exposure(made.recording()).exposed_step_ns is None
+    assert len(exposure(made.recording()).steps) == 0
+
+
 def test_what_was_not_measured_is_null_with_a_reason(lab, steps) -> None:
     made = steps(lab(), 6)
     made.rows["edges"] = [row for row in made.rows["edges"] if row["awaited"] != 1]
