@@ -31,7 +31,7 @@ from ..runner.model_runner import build_runner
 from ..workloads.workload import Workload
 from .loop import LoopLimits, LoopOutcome, StepLoop
 from .plan import parameters
-from .resolve import measured_steps, workload_of
+from .resolve import MICRO_ABOVE_PAIRS, attention_pairs, measured_steps, workload_of
 from .spec import PointSpec
 
 Progress = Callable[[int, int], None]
@@ -74,10 +74,14 @@ class _BetweenSteps:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """One thread for the mathematics that stands in for kernels, and no garbage collection over older objects."""
+def _quiet(*, heavy: bool) -> Iterator[None]:
+    """One thread for the mathematics that stands in for kernels, unless it is `heavy`; old objects are not collected.
+
+    More threads would spin for a while after each operation and take the core from what is measured.
+    """
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    if not heavy:
+        torch.set_num_threads(1)
     gc.freeze()
     try:
         yield
@@ -110,7 +114,7 @@ def measure(
         loop = StepLoop(workload, runner, probe, device)
         steps = measured_steps(spec.measure, spec.device)
         limits = LoopLimits(warmup_steps=spec.measure.warmup_steps or 0, steps=steps)
-        with _quiet():
+        with _quiet(heavy=attention_pairs(workload) > MICRO_ABOVE_PAIRS):
             outcome = loop.run(limits, interrupted=interrupted, progress=hook)
         device.synchronize()
         probe.finish()

@@ -16,9 +16,8 @@ from ..workloads.workload import Workload
 from .sources import SHARED_SIZES, build_workload
 from .spec import DeviceName, MeasureSpec, PointSpec, parse_point
 
-
-MICRO_ABOVE_PAIRS = 20_000_000_000
-"""(query, key) pairs above which, where no model is named, `micro` makes the tokens: `tiny` would take a CPU hours."""
+MICRO_ABOVE_PAIRS = 3_000_000_000
+"""(query, key) pairs above which, where no model is named, `micro` makes the tokens: `tiny` would take hours."""
 
 
 def default_device() -> DeviceName:

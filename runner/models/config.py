@@ -48,7 +48,7 @@ class ModelConfig:
 
 
 NAMED: dict[str, ModelConfig] = {
-    # One layer, one head: about a tenth of tiny's attention, for replays whose prompts have tens of thousands of tokens.
+    # One layer, one head: a tenth of tiny's attention, for replays whose prompts have tens of thousands of tokens.
     "micro": ModelConfig(
         name="micro", vocab_size=512, hidden_size=32, intermediate_size=64, num_hidden_layers=1,
         num_attention_heads=1, num_key_value_heads=1, head_dim=16, init_std=0.2,
