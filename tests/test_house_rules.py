@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import statistics
 from pathlib import Path
 
@@ -14,6 +15,7 @@ FILE_MAX = 400
 FILE_MEDIAN_MAX = 120
 FUNCTION_MAX = 50
 FUNCTION_MEDIAN_MAX = 10
+UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|NotImplementedError)\b")
 
 SOURCES = sorted([*ROOT.glob("*.py"), *(path for floor in FLOORS for path in (ROOT / floor).rglob("*.py"))])
 
@@ -57,9 +59,7 @@ def test_no_function_is_longer_than_the_limit() -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_no_unfinished_word_stands_in_the_source(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    found = [word for word in ("TO" + "DO", "FIX" + "ME", "XX" + "X", "NotImplemented" + "Error") if word in text]
-    assert found == []
+    assert UNFINISHED.findall(path.read_text(encoding="utf-8")) == []
 
 
 def test_the_root_holds_no_stray_module() -> None:
