@@ -12,13 +12,13 @@ def render_markdown(document: Document) -> str:
     parts = [f"# {_escape(marked(document.title, document.origin))}", _escape(document.subtitle)]
     if document.origin:
         parts.append(f"> **{_escape(origin_text(document.origin))}.** {_escape(document.notice)}")
-    parts.extend(_section(section) for section in document.sections)
+    parts.extend(_section(section) for section in document.sections)  # "" for one of charts without words
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _section(section: Section) -> str:
     blocks = [text for block in section.blocks if (text := _block(block))]
-    return "\n\n".join([f"## {_escape(section.title)}", *blocks])
+    return "\n\n".join([f"## {_escape(section.title)}", *blocks]) if blocks else ""
 
 
 def _block(block: Block) -> str:

@@ -24,7 +24,7 @@ from .views.sweep import SweepView
 Format = Literal["html", "text", "md", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
-_WRITERS: dict[str, Callable[[Document], str]] = {
+WRITERS: dict[str, Callable[[Document], str]] = {
     "html": render_html, "text": render_text, "md": render_markdown,
 }
 
@@ -35,13 +35,13 @@ def render(recording: RecordingLike, format: Format = "html", *, name: str = "re
     view = gather_recording(recording, name)
     if format == "json":
         return to_json(recording_report(view, summarise(recording)))
-    return _WRITERS[format](recording_document(view))
+    return WRITERS[format](recording_document(view))
 
 
 def render_sweep(sweep: SweepView, format: Format = "html") -> str:
     """A sweep's page."""
     _check(format)
-    return to_json(sweep_report(sweep)) if format == "json" else _WRITERS[format](sweep_document(sweep))
+    return to_json(sweep_report(sweep)) if format == "json" else WRITERS[format](sweep_document(sweep))
 
 
 def render_index(entries: Sequence[IndexEntry], format: Format = "html", *, name: str = "recordings") -> str:
@@ -49,7 +49,7 @@ def render_index(entries: Sequence[IndexEntry], format: Format = "html", *, name
     _check(format)
     if format == "json":
         return to_json(index_report(entries, name))
-    return _WRITERS[format](index_document(entries, name))
+    return WRITERS[format](index_document(entries, name))
 
 
 def _check(format: str) -> None:

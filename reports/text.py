@@ -27,7 +27,7 @@ def render_text(document: Document) -> str:
 
 def _section(section: Section) -> str:
     blocks = [text for block in section.blocks if (text := _block(block))]
-    return "\n".join([f"\n{section.title}", "-" * len(section.title), "\n\n".join(blocks)])
+    return "\n".join([f"\n{section.title}", "-" * len(section.title), "\n\n".join(blocks)]) if blocks else ""
 
 
 def _block(block: Block) -> str:
@@ -85,7 +85,9 @@ def _narrowed(content: Grid) -> tuple[Grid, tuple[str, ...]]:
     left_out = tuple(title for i, title in enumerate(content.titles) if i not in kept)
     rows = tuple(tuple(row[i] for i in kept) for row in content.rows)
     titles, numeric = tuple(content.titles[i] for i in kept), tuple(content.numeric[i] for i in kept)
-    return Grid(titles, numeric, rows, content.footnotes), left_out
+    shown = {text for row in rows for text in row}
+    notes = tuple((mark, said) for mark, said in content.footnotes if any(text.endswith(f"[{mark}]") for text in shown))
+    return Grid(titles, numeric, rows, notes), left_out
 
 
 def _lines(content: Grid) -> list[str]:

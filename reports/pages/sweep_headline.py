@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import pandas as pd
 
@@ -35,6 +36,12 @@ def _known(sweep: SweepView, metric: str) -> list[float]:
     return [float(value) for point in sweep.measured if (value := point.metrics.get(metric)) is not None]
 
 
+def _range(known: list[float], write: Callable[[float], str]) -> str:
+    """"8 % to 63 %", or one figure where both ends read the same."""
+    low, high = write(min(known)), write(max(known))
+    return low if low == high else f"{low} to {high}"
+
+
 def _why_not(sweep: SweepView, metric: str) -> str:
     reasons = Counter(point.reasons[metric] for point in sweep.measured if metric in point.reasons)
     return reasons.most_common(1)[0][0] if reasons else "no point has it"
@@ -56,19 +63,18 @@ def _spans(sweep: SweepView, *metrics: str) -> tuple[tuple[str, Cell], ...]:
 
 
 def _time(sweep: SweepView) -> str:
-    low, high = extreme(sweep, "period_p50_ns", min), extreme(sweep, "period_p50_ns", max)
-    if low is None or high is None:
+    if not _known(sweep, "period_p50_ns"):
         return f"Not measured: {_why_not(sweep, 'period_p50_ns')}."
     spans = [
-        f"{name.replace('_', ' ')} {percent(min(known))} to {percent(max(known))}"
+        f"{name.replace('_', ' ')} {_range(known, percent)}"
         for name in _PHASES if (known := _known(sweep, f"{name}_share"))
     ]
     bound = _known(sweep, "host_bound_share")
     hosts = f" {sum(value > 0.5 for value in bound)} of {len(bound)} points are host-bound." if bound else ""
     shares = f" Host time by phase: {', '.join(spans)}." if spans else ""
     return (
-        f"Over {count(len(sweep.measured))} points a step takes {_amount(low, 'period_p50_ns')} to"
-        f" {_amount(high, 'period_p50_ns')} (median periods).{shares}{hosts}"
+        f"Over {count(len(sweep.measured))} points a step takes {_range(_known(sweep, 'period_p50_ns'), duration)}"
+        f" (median periods).{shares}{hosts}"
     )
 
 
@@ -83,7 +89,7 @@ def _copy(sweep: SweepView, paired: pd.DataFrame) -> str:
     exposed, copies = _known(sweep, "exposed_p50_ns"), _known(sweep, "table_copy_p50_ns")
     hidden = sum(value == 0 for value in exposed)
     if hidden == len(exposed):
-        lengths = f" of {duration(min(copies))} to {duration(max(copies))}" if copies else ""
+        lengths = f" of {_range(copies, duration)}" if copies else ""
         return f"In all {hidden} points with a copy it is hidden completely: copies{lengths}.{_order(paired)}"
     copy = worst.metrics.get("table_copy_p50_ns")
     of = f" of {duration(copy)}" if copy is not None else ""
@@ -129,9 +135,9 @@ def _padding(sweep: SweepView) -> str:
     tokens, time = _known(sweep, "padding_token_share"), _known(sweep, "padding_time_mean_ns")
     if not tokens:
         return f"Not measured: {_why_not(sweep, 'padding_token_share')}."
-    head = f"Where graphs were replayed, {percent(min(tokens))} to {percent(max(tokens))} of the tokens are padding"
+    head = f"Where graphs were replayed, {_range(tokens, percent)} of the tokens are padding"
     cost = (
-        f", which changes a step's forward by {duration(min(time))} to {duration(max(time))}." if time
+        f", which changes a step's forward by {_range(time, duration)}." if time
         else f"; what that costs in time was not measured: {_why_not(sweep, 'padding_time_mean_ns')}."
     )
     return f"{head}{cost}{_graphs(sweep)}"

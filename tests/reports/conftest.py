@@ -8,10 +8,16 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 import pytest
+from stepscope.analysis import Summary, summarise
 from stepscope.instrumentation.recording.meta import ClockInfo, Diagnostic, RecordingMeta
 from stepscope.instrumentation.recording.reader import Recording
 from stepscope.instrumentation.recording.schema import KEYS, TABLES
-from stepscope.reports import Format, IndexEntry, SweepPoint, SweepView, render, render_index, render_sweep
+from stepscope.reports import Format, IndexEntry, SweepPoint, SweepView, render_index, render_sweep
+from stepscope.reports.jsonable import to_json
+from stepscope.reports.pages.recording import recording_document
+from stepscope.reports.rendering import WRITERS
+from stepscope.reports.views.recording import RecordingView, gather_recording
+from stepscope.reports.views.report import recording_report
 
 PANDAS_TYPES = {"int64": "Int64", "float64": "Float64", "string": "string", "bool": "boolean"}
 US = 1_000
@@ -179,17 +185,35 @@ def make_entries() -> tuple[IndexEntry, ...]:
     )
 
 
+ALL_FAILED = SweepView("all failed", (SweepPoint("p0", {"a": 1}, "failed", "out of memory"),))
+RECORDINGS: dict[str, tuple[str, Callable[[], Recording]]] = {
+    "recording": ("by hand", make_recording),
+    "measured": ("by device", lambda: make_recording(**MEASURED)),
+    "no_steps": ("nothing", lambda: make_recording(0)),
+    "one_step": ("single", lambda: make_recording(1)),
+    "beyond_2_60": ("late", lambda: make_recording(5, base_ns=2**60 + 1)),
+}
+
+
+@functools.cache
+def analysed(kind: str) -> tuple[RecordingView, Summary]:
+    """The analysis behind a recording's pages, once in a session: it is what takes the time."""
+    name, make = RECORDINGS[kind]
+    recording = make()
+    return gather_recording(recording, name), summarise(recording)
+
+
 @functools.cache
 def page(kind: str, format_: Format) -> str:
-    """The page `kind` in a format, rendered once in a session: the analysis behind it is what takes the time."""
-    sweep = SweepView("all failed", (SweepPoint("p0", {"a": 1}, "failed", "out of memory"),))
+    """The page `kind` in a format, as the public functions write it."""
+    if kind in RECORDINGS:
+        view, summary = analysed(kind)
+        if format_ == "json":
+            return to_json(recording_report(view, summary))
+        return WRITERS[format_](recording_document(view))
     return {
-        "recording": lambda: render(make_recording(), format_, name="by hand"),
-        "measured": lambda: render(make_recording(**MEASURED), format_, name="by device"),
-        "no_steps": lambda: render(make_recording(0), format_, name="nothing"),
-        "one_step": lambda: render(make_recording(1), format_, name="single"),
         "sweep": lambda: render_sweep(make_sweep(), format_),
-        "failed_sweep": lambda: render_sweep(sweep, format_),
+        "failed_sweep": lambda: render_sweep(ALL_FAILED, format_),
         "index": lambda: render_index(make_entries(), format_, name="folder"),
         "empty_index": lambda: render_index((), format_, name="bare"),
     }[kind]()

@@ -97,6 +97,14 @@ def test_a_recording_without_steps_has_no_blank_section(pages, format_):
     assert format_ == "json" or text.count("Not measured") >= 4
 
 
+def test_no_heading_stands_over_nothing(pages, kind):
+    lines = [line for line in pages(kind, "md").splitlines() if line]
+    headings = [i for i, line in enumerate(lines) if line.startswith("## ")]
+    assert headings
+    assert headings[-1] < len(lines) - 1
+    assert not [lines[i] for i in headings if lines[i + 1].startswith("## ")]
+
+
 def test_unknown_format_is_one_line(recordings):
     with pytest.raises(UsageError, match=r"^format 'pdf': unknown; choose one of html, text, md, json$"):
         render(recordings(0), "pdf")

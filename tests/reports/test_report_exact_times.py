@@ -14,6 +14,7 @@ from stepscope.reports.jsonable import plain, to_json
 BASE = 2**60 + 1  # no float64 holds it: the next ones are 2^60 and 2^60 + 256
 STEP = 1_000_000
 LAST_WORK = 900_000
+SLOWEST = 4  # all steps are equally long: the last of them counts as the slowest
 
 
 @pytest.fixture(params=FORMATS)
@@ -21,23 +22,28 @@ def format_(request):
     return request.param
 
 
-def test_every_format_prints_the_step_borders_exactly(recordings, tmp_path, format_):
-    # GIVEN a recording whose clock stands beyond 2^60, with a null among its times
-    made = recordings(5, base_ns=BASE)
-    made.tables["steps"].loc[4, "period_ns"] = pd.NA
-    loaded = Recording.load(made.save(tmp_path / "rec"))
-    # WHEN it is rendered
-    text = render(loaded, format_)
-    # THEN the median step's start and end stand there digit by digit, and no neighbour that a float would make of them
-    start, end = BASE + STEP * 2, BASE + STEP * 2 + LAST_WORK
+def assert_exact(text: str) -> None:
+    """The slowest step's borders stand there digit by digit, and no neighbour that a float would make of them."""
+    start, end = BASE + STEP * SLOWEST, BASE + STEP * SLOWEST + LAST_WORK
     assert str(start) in text
     assert str(end) in text
     for wrong in (float(start), float(end)):
         assert str(int(wrong)) not in text
 
 
-def test_json_bars_are_exact(recordings):
-    report = json.loads(render(recordings(5, base_ns=BASE), "json"))
+def test_every_format_prints_the_step_borders_exactly(pages, format_):
+    assert_exact(pages("beyond_2_60", format_))
+
+
+def test_also_from_disk_and_with_a_null_among_the_times(recordings, tmp_path):
+    made = recordings(5, base_ns=BASE)
+    made.tables["steps"].loc[3, ["period_ns", "latency_ns"]] = pd.NA
+    made.tables["spans"].loc[5, "start_ns"] = pd.NA
+    assert_exact(render(Recording.load(made.save(tmp_path / "rec")), "md"))
+
+
+def test_json_bars_are_exact(pages):
+    report = json.loads(pages("beyond_2_60", "json"))
     bars = report["content"]["timelines"][0]["bars"]
     assert min(bar["start_ns"] for bar in bars) == report["content"]["timelines"][0]["start_ns"]
     assert all(isinstance(bar["start_ns"], int) and (bar["start_ns"] - BASE) % 1000 == 0 for bar in bars)
