@@ -39,7 +39,7 @@ def cell_of(
     value = metrics.get(name)
     if value is not None:
         return Quantity(value, unit_of(name))
-    return Missing(reasons.get(name) or (f"the point is {status}" if status != "ok" else "the point does not have it"))
+    return Missing(reasons.get(name) or (f"the point is {status}" if status != "ok" else "no such figure was computed"))
 
 
 def plot_title(name: str) -> str:

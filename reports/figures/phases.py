@@ -46,8 +46,12 @@ def _share_trace(share: Share) -> dict[str, Any]:
 
 def phases_over_time_figure(
     steps: Sequence[int], phases: dict[str, list[float | None]], tokens: Sequence[int | None],
+    top_us: float | None = None,
 ) -> Figure:
-    """Host time of each phase, stacked, by step; below it the scheduled tokens. Phase times are in µs."""
+    """Host time of each phase, stacked, by step; below it the scheduled tokens. Phase times are in µs.
+
+    `top_us` ends the axis below the highest value; None shows all.
+    """
     few = len(steps) <= 200
     traces: list[dict[str, Any]] = [
         _phase_trace(name, list(steps), values, few=few)
@@ -58,12 +62,14 @@ def phases_over_time_figure(
         "name": "scheduled tokens", "x": list(steps), "y": list(tokens), "yaxis": "y2", "showlegend": False,
         "hovertemplate": "step %{x}<br>%{y} tokens<extra></extra>",
     })
-    layout = {
+    layout: dict[str, Any] = {
         "barmode": "stack", "bargap": 0, "hovermode": "x unified" if few else "closest",
         "xaxis": {"title": {"text": "step"}, "anchor": "y2"},
         "yaxis": {"title": {"text": "host time [µs]"}, "domain": [0.3, 1], "rangemode": "tozero"},
         "yaxis2": {"title": {"text": "tokens"}, "domain": [0, 0.22], "rangemode": "tozero"},
     }
+    if top_us is not None:
+        layout["yaxis"]["range"] = [0, top_us]
     return Figure(tuple(traces), layout, height_px=440)
 
 

@@ -30,7 +30,7 @@ def timeline_figure(timeline: StepTimeline) -> Figure:
         traces.append(_overlap_legend())
     rows = list(timeline.rows)
     layout: dict[str, Any] = {
-        "barmode": "overlay", "shapes": [_shade(timeline, *overlap) for overlap in timeline.overlaps],
+        "barmode": "overlay", "shapes": [_shade(timeline, *overlap) for overlap in timeline.overlaps or ()],
         "uniformtext": {"mode": "hide", "minsize": 9}, "hovermode": "closest",
         "xaxis": {"title": {"text": f"time since the start of step {timeline.step} [µs]"}, "rangemode": "tozero"},
         "yaxis": {"categoryorder": "array", "categoryarray": rows[::-1], "range": [-0.6, len(rows) - 0.4]},
@@ -58,7 +58,7 @@ def _hover(bar: Bar, origin_ns: int) -> str:
 
 def _colour(bar: Bar) -> str:
     if bar.role == "copy":
-        colour = palette.COPY if bar.name.startswith("block_table") else palette.HIDDEN
+        colour = palette.COPY if bar.name == "block_table" else palette.HIDDEN
     elif bar.role == "phase":
         colour = palette.PHASE_COLOURS.get(bar.name, palette.LAUNCH)
     elif bar.role == "range":

@@ -28,7 +28,7 @@ def copies_section(view: CopyView, origin: str) -> Section:
         title = "The mean block-table copy: exposed and hidden [µs]"
         blocks.append(Chart("split", title, (("split", split_figure(parts)),), _split_words(parts), origin))
     blocks.append(_figures_table(view, origin))
-    if len(view.points):
+    if view.figure("copy").n:
         blocks.append(_course(view, origin))
     blocks += [_overlap_table(view, origin), _what_if_table(view, origin)]
     return Section("copies", "The block-table copy: exposed and hidden", tuple(blocks), brief=True, nav="Copy")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..document import Answer, Cell, Section
+from ..document import Answer, Cell, Missing, Section
 from ..figures.palette import RANGE_COLOURS
 from ..formatting import duration, percent
 from ..views.phases import PhaseView
@@ -25,13 +25,20 @@ QUESTIONS = (
 def headline_section(view: RecordingView) -> Section:
     """One answer a question; an answer that could not be measured says why."""
     where = f"{phase_words(view.phases)} {bound_words(view.gaps)}"
+    busy = view.meta.reason("phases", "busy_ns") or "no profiler and no model saw it"
     answers = (
-        Answer(QUESTIONS[0], where, _phase_figures(view.phases), "#phases"),
-        Answer(QUESTIONS[1], copies.headline_words(view.copies), copies.headline_figures(view.copies), "#copies"),
-        Answer(QUESTIONS[2], buffers.headline_words(view.pinned), buffers.headline_figures(view.pinned), "#buffers"),
-        Answer(QUESTIONS[3], padding.headline_words(view.padding), padding.headline_figures(view.padding), "#padding"),
+        answer(0, where, _phase_figures(view.phases, busy), "#phases"),
+        answer(1, copies.headline_words(view.copies), copies.headline_figures(view.copies), "#copies"),
+        answer(2, buffers.headline_words(view.pinned), buffers.headline_figures(view.pinned), "#buffers"),
+        answer(3, padding.headline_words(view.padding), padding.headline_figures(view.padding), "#padding"),
     )
     return Section("headline", "Four questions", answers, brief=True)
+
+
+def answer(question: int, words: str, figures: tuple[tuple[str, Cell], ...], href: str) -> Answer:
+    """An answer card. Where not one of its figures was measured, the sentence says why and they are left out."""
+    known = any(not isinstance(value, Missing) for _, value in figures)
+    return Answer(QUESTIONS[question], words, figures if known else (), href)
 
 
 def phase_words(view: PhaseView) -> str:
@@ -61,8 +68,8 @@ def _tail_words(view: PhaseView) -> str:
     return f" A few slow steps pull the mean period up to {duration(mean)}."
 
 
-def _phase_figures(view: PhaseView) -> tuple[tuple[str, Cell], ...]:
-    why, unseen = "no counted step has a period", "no profiler and no model saw it"
+def _phase_figures(view: PhaseView, unseen: str) -> tuple[tuple[str, Cell], ...]:
+    why = "no counted step has a period"
     spans = {(row["name"], row["figure"]): row["p50_ns"] for row in records(view.summary.device)}
     return (
         ("period, p50", number(view.period_p50_ns, "ns", why)), ("period, p99", number(view.period_p99_ns, "ns", why)),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...analysis.stats import Number
-from ...analysis.tables import plain
+from ...analysis.tables import flags, ints, plain
 from ..document import Block, Cell, Chart, Column, Section, Words
 from ..figures.palette import PHASE_COLOURS, RANGE_COLOURS, microseconds
 from ..figures.phases import Share, phases_over_time_figure, shares_figure
@@ -101,6 +101,7 @@ def _course_chart(view: PhaseView, origin: str) -> Chart:
     phases = {name: microseconds(map(plain, course[f"{name}_ns"].array)) for name in PHASE_COLOURS}
     figure = phases_over_time_figure(
         [int(step) for step in course["step"].array], phases, [plain(value) for value in course["num_tokens"].array],
+        _axis_top_us(view),
     )
     shown, slowest = len(course), view.period_max_ns
     words = "" if shown == view.num_steps else (
@@ -109,7 +110,18 @@ def _course_chart(view: PhaseView, origin: str) -> Chart:
     if slowest is not None and view.period_p50_ns is not None:
         head = f"Median period {duration(view.period_p50_ns)}, slowest counted step {duration(slowest)}."
         words = f"{head} {words}".strip()
+    if _axis_top_us(view) is not None:
+        words += " Warm-up steps reach beyond the axis (double-click shows them)."
     return Chart("course", "Host time by phase over the steps [µs]", (("course", figure),), words, origin)
+
+
+def _axis_top_us(view: PhaseView) -> float | None:
+    """Where the axis ends when a step that does not count (warm-up) would press all others flat; else None."""
+    period, known = ints(view.course, "period_ns")
+    counted = flags(view.course, "counted", null=True) & known
+    if not counted.any() or period[known].max() <= 2 * period[counted].max():
+        return None
+    return 1.08 * float(period[counted].max()) / 1_000
 
 
 def _device_table(view: PhaseView, origin: str, reasons: dict[str, str]) -> Block:

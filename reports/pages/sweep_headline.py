@@ -8,12 +8,12 @@ from collections.abc import Callable
 import pandas as pd
 
 from ...analysis.tables import floats
-from ..document import Answer, Cell, Missing, Quantity, Section
+from ..document import Cell, Missing, Quantity, Section
 from ..formatting import count, duration, percent
 from ..metrics import unit_of
 from ..views.axes import GRAPH_MODE, extreme, number_of, paired_difference, setting
 from ..views.sweep import SweepPoint, SweepView
-from .headline import QUESTIONS
+from .headline import answer
 
 _PHASES = ("preprocess", "forward", "sample", "between_steps")
 
@@ -21,13 +21,13 @@ _PHASES = ("preprocess", "forward", "sample", "between_steps")
 def sweep_headline(sweep: SweepView, paired: pd.DataFrame) -> Section:
     """`paired` are the commit orders side by side, as `analysis.arms.pair_orders` gives them."""
     answers = (
-        Answer(QUESTIONS[0], _time(sweep), _spans(sweep, "period_p50_ns", "preprocess_share", "host_bound_share"),
+        answer(0, _time(sweep), _spans(sweep, "period_p50_ns", "preprocess_share", "host_bound_share"),
                "#metrics"),
-        Answer(QUESTIONS[1], _copy(sweep, paired), _spans(sweep, "exposed_p50_ns", "hidden_p50_ns", "exposed_step_ns"),
+        answer(1, _copy(sweep, paired), _spans(sweep, "exposed_p50_ns", "hidden_p50_ns", "exposed_step_ns"),
                "#exposure"),
-        Answer(QUESTIONS[2], _pinned(sweep), _spans(sweep, "hazards_observed", "hazards_possible", "async_pageable"),
+        answer(2, _pinned(sweep), _spans(sweep, "hazards_observed", "hazards_possible", "async_pageable"),
                "#points"),
-        Answer(QUESTIONS[3], _padding(sweep), _spans(sweep, "padding_token_share", "padding_time_mean_ns"), "#points"),
+        answer(3, _padding(sweep), _spans(sweep, "padding_token_share", "padding_time_mean_ns"), "#points"),
     )
     return Section("headline", "Four questions", answers, brief=True)
 

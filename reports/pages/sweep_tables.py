@@ -17,9 +17,9 @@ from .cells import count_column, number, table, us_column
 
 POINT_METRICS = (
     "period_p50_ns", "preprocess_p50_ns", "table_copy_p50_ns", "exposed_p50_ns", "hidden_p50_ns",
-    "padding_time_mean_ns", "forward_p50_ns", "sample_p50_ns", "table_copy_p50_bytes", "exposed_step_ns", "build_overlap_fraction",
-    "host_bound_share", "hazards_observed", "hazards_possible", "padding_token_share", "graph_hit_share",
-    "steps_counted",
+    "padding_time_mean_ns", "forward_p50_ns", "sample_p50_ns", "table_copy_p50_bytes", "exposed_step_ns",
+    "build_overlap_fraction", "host_bound_share", "hazards_observed", "hazards_possible", "padding_token_share",
+    "graph_hit_share", "steps_counted",
 )
 _ARM_COLUMNS = (
     ("first_ns", "first"), ("last_ns", "last"), ("skip_ns", "skip"), ("last_minus_first_ns", "last - first"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..document import Block, Chart, Column, Quantity, Row, Section, Table, Words
+from ..document import Block, Cell, Chart, Column, Missing, Quantity, Row, Section, Table, Words
 from ..figures.timeline import timeline_figure
 from ..formatting import duration
 from ..views.timeline import StepTimeline
@@ -31,6 +31,12 @@ def timeline_chart(lines: tuple[tuple[str, StepTimeline], ...], id_: str, origin
     return Chart(id_, _TITLE, tuple((text, timeline_figure(line)) for text, line in lines), words, origin, _HINT)
 
 
+def _overlap(line: StepTimeline) -> Cell:
+    if line.overlaps is None:
+        return Missing("no copy of the block table has device times in the step")
+    return Quantity(sum(end - start for start, end in line.overlaps), "ns")
+
+
 def label(line: StepTimeline) -> str:
     """What the list of steps says: why the step was chosen, its number and its length."""
     return f"{line.why}: step {line.step}, {duration(line.end_ns - line.start_ns)} until its last device work"
@@ -41,7 +47,7 @@ def _exact_table(timelines: tuple[StepTimeline, ...], origin: str) -> Table:
         Row((
             line.why, Quantity(line.step, "exact"), Quantity(line.start_ns, "exact"), Quantity(line.end_ns, "exact"),
             Quantity(line.end_ns - line.start_ns, "ns"),
-            Quantity(sum(end - start for start, end in line.overlaps), "ns"),
+            _overlap(line),
         ), origin)
         for line in timelines
     )

@@ -10,6 +10,7 @@ import pandas as pd
 
 from ...analysis.exposure import Exposure, exposure
 from ...analysis.overlap import copy_overlap
+from ...analysis.replay import Replays
 from ...analysis.stats import Number, mean, median, quantile
 from ...analysis.tables import BoolArray, TableSource, flags, floats, ints, texts
 from ...analysis.what_if import Change, WhatIf, copy_free, faster_phase, what_if
@@ -66,7 +67,8 @@ def gather_copies(recording: TableSource, buffer: str = BUFFER) -> CopyView:
     """Compute the view; a recording without copies gives n = 0 and the reason everywhere."""
     found, overlap = exposure(recording, buffer), copy_overlap(recording, buffer)
     exposed, shared = _counted(found.steps), _counted(overlap)
-    why_exposed, why_shared = _usual_reason(exposed), _usual_reason(shared)
+    said = recording.reason("copies", "start_ns") if isinstance(recording, Replays) else None
+    why_exposed, why_shared = _usual_reason(exposed, said), _usual_reason(shared, said)
     figures = [_figures(exposed, name, why_exposed) for name in ("copy", "queue_delay", "exposed", "hidden")]
     for partner in OVERLAPS:
         figures += [_figures(shared, f"{partner}{bound}", why_shared) for bound in ("", "_min", "_max")]
@@ -83,17 +85,19 @@ def gather_copies(recording: TableSource, buffer: str = BUFFER) -> CopyView:
 
 def _changes(buffer: str) -> tuple[Change, ...]:
     doubled = Change(f"copy of {buffer} twice as long", copies={buffer: 2.0})
-    return copy_free(buffer), doubled, faster_phase("preprocess", 0.3), faster_phase("sample", 0.3)
+    return copy_free(buffer), doubled, faster_phase("preprocess", 0.3)
 
 
 def _counted(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[flags(frame, "counted", null=False)].reset_index(drop=True)
 
 
-def _usual_reason(frame: pd.DataFrame) -> str:
-    """The reason that most null rows give; what to say when there is no row at all."""
+def _usual_reason(frame: pd.DataFrame, said: str | None) -> str:
+    """The reason that most null rows give; what to say when there is no row, or the recording itself says why."""
     if not len(frame):
         return "no copy of the buffer was recorded in a counted step"
+    if said is not None and not ints(frame, "copy_ns")[1].any():
+        return said
     reasons = Counter(reason for reason in texts(frame, "reason") if reason)
     return reasons.most_common(1)[0][0] if reasons else "the recording does not say why"
 

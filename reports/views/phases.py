@@ -20,7 +20,7 @@ class PhaseView:
     mean_ns     host phase -> its mean over the counted steps that have all four phases: these add up to the mean
                 period; over the steps that have the phase where none has all four
     period_*    of the counted steps, None when no step has one
-    course      steps of the chart over time: step, period_ns, a column a phase, num_tokens; decimated, extremes kept
+    course      steps of the chart over time, decimated, extremes kept: step, period_ns, counted, num_tokens, phases
     num_steps   recorded steps in all
     """
 
@@ -62,7 +62,7 @@ def _means(counted: pd.DataFrame) -> dict[str, Number | None]:
 def _course(recording: TableSource, steps: pd.DataFrame) -> pd.DataFrame:
     """Every step of the recording, warm-up too, thinned so that the slowest and the fastest of each stretch stay."""
     tokens = recording.table("steps").reset_index(drop=True)
-    columns = ["step", "period_ns", *(f"{phase}_ns" for phase in HOST_PHASES)]
+    columns = ["step", "period_ns", "counted", *(f"{phase}_ns" for phase in HOST_PHASES)]
     frame = steps[columns].reset_index(drop=True)
     if len(tokens) == len(frame) and "num_tokens" in tokens.columns and not isinstance(recording, Process):
         frame = frame.assign(num_tokens=tokens["num_tokens"].array)

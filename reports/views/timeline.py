@@ -36,14 +36,17 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class StepTimeline:
-    """One step. `start_ns` is its first instant; `overlaps` are the intervals of copy ∩ build_indices."""
+    """One step. `start_ns` is its first instant.
+
+    overlaps  intervals of copy ∩ build_indices; None where no copy of the buffer has device times in the step
+    """
 
     step: int
     why: str
     start_ns: int
     end_ns: int
     bars: tuple[Bar, ...]
-    overlaps: tuple[tuple[int, int], ...] = ()
+    overlaps: tuple[tuple[int, int], ...] | None = None
     num_left_out: int = 0
 
     @property
@@ -66,7 +69,8 @@ def step_timeline(process: Process, step: int, why: str, overlap_buffer: str = "
     end_ns = max([end_ns, *(bar.end_ns for bar in bars if bar.own)])
     kept = sorted(bars, key=lambda bar: bar.end_ns - bar.start_ns, reverse=True)[:MAX_BARS]
     kept.sort(key=lambda bar: bar.start_ns)
-    overlaps = tuple(_overlaps(kept, overlap_buffer))
+    copied = any(bar.role == "copy" and bar.own and bar.name == overlap_buffer for bar in bars)
+    overlaps = tuple(_overlaps(bars, overlap_buffer)) if copied else None
     return StepTimeline(step, why, start_ns, end_ns, tuple(kept), overlaps, len(bars) - len(kept))
 
 
@@ -168,7 +172,7 @@ def _kernel_bars(frame: pd.DataFrame, step: int) -> Iterator[Bar]:
 
 def _overlaps(bars: list[Bar], buffer: str) -> Iterator[tuple[int, int]]:
     """copy ∩ build_indices of the step itself, interval by interval."""
-    copies = [b for b in bars if b.role == "copy" and b.own and b.name.startswith(buffer)]
+    copies = [b for b in bars if b.role == "copy" and b.own and b.name == buffer]
     builds = [b for b in bars if b.role == "range" and b.name == "build_indices"]
     for copy in copies:
         for build in builds:
