@@ -55,17 +55,18 @@ class ModelRunner:
                     plan = self.dispatcher.choose(inputs)
                 with ranged("attention_metadata"):
                     metadata = self.metadata.build(inputs, plan)
+                inputs = self.inputs.finish(batch, inputs)
             self.checks.after_preprocess(delta, self.state, inputs, self.metadata.common)
             with step.phase("forward"):
                 hidden = self.executor.run(plan, inputs, metadata)
                 self.inputs.readers_done()
+                if step.keeps_figures:  # here, because the device is busy meanwhile
+                    _note(step, update, inputs, plan)
             with step.phase("sample"):
                 self._report_logits(inputs)
                 result = self.sampler.sample(hidden, inputs, batch.sampling)
                 self.state.commit_tokens(result)
             self.checks.after_sample(result)
-            _note_update(step, update)
-            _note_batch(step, inputs, plan)
             return result
 
     def observe(self, observer: Observer | None) -> None:
@@ -116,15 +117,16 @@ def _note_update(step: StepScope, update: UpdateFigures) -> None:
     )
 
 
-def _note_batch(step: StepScope, inputs: StepInputs, plan: ExecutionPlan) -> None:
-    num_prefill = int(np.count_nonzero(inputs.is_prefilling))
+def _note(step: StepScope, update: UpdateFigures, inputs: StepInputs, plan: ExecutionPlan) -> None:
+    _note_update(step, update)
+    num_prefill, seq_lens = int(np.count_nonzero(inputs.is_prefilling)), inputs.seq_lens
     step.note(
         num_reqs=plan.num_reqs,
         num_tokens=plan.num_tokens,
         padded_tokens=plan.padded_tokens,
         padded_reqs=plan.padded_reqs,
-        kv_tokens_sum=int(inputs.seq_lens.sum(dtype=np.int64)),
-        kv_tokens_max=int(inputs.seq_lens.max()),
+        kv_tokens_sum=int(np.add.reduce(seq_lens, dtype=np.int64)),
+        kv_tokens_max=int(np.maximum.reduce(seq_lens)),
         num_prefill=num_prefill,
         num_decode=plan.num_reqs - num_prefill,
     )

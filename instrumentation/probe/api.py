@@ -7,7 +7,9 @@ from typing import Protocol
 
 
 class StepScope(Protocol):
-    """One step while it runs."""
+    """One step while it runs. `keeps_figures` False: nobody will read what is noted, so nobody need compute it."""
+
+    keeps_figures: bool
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """A phase: preprocess, forward or sample. Phases do not nest."""

@@ -26,6 +26,7 @@ class NullScope:
     """A step that records nothing; also what `Probe.scope` gives outside steps."""
 
     __slots__ = ()
+    keeps_figures = False
 
     def phase(self, name: str) -> NullContext:
         """A phase that nobody times."""

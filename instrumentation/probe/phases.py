@@ -28,7 +28,7 @@ class PendingPhases:
     def add(self, entered: Entered) -> None:
         """Take a phase that was left. Without marks there is nothing to wait for."""
         if self._marks is None:
-            self._write(entered, None)
+            self._ledger.rows["phases"].append((*entered[:3], None, None, None, None, None))
             return
         self._waiting.append(entered)
         if len(self._waiting) > MAX_PENDING:
@@ -76,13 +76,18 @@ class PendingPhases:
 
 
 class TimedPhase:
-    """A named phase: a range with marks. Phases do not nest, so the begin mark of the one use lies in the object."""
+    """A named phase: a range with marks. Phases do not nest, so the begin mark of the one use lies in the object.
 
-    __slots__ = ("_begin_mark", "_marks", "_pending", "_range", "_stack")
+    Between the reading of one phase's end and the next one's start the host does nothing that can be done elsewhere:
+    what passes there belongs to no phase, and phases have to close to the period.
+    """
+
+    __slots__ = ("_begin_mark", "_end", "_marks", "_pending", "_range", "_stack")
 
     def __init__(self, stack: RangeStack, name: str, marks: DeviceMarks | None, pending: PendingPhases) -> None:
         self._stack = stack
         self._range = TimedRange(stack, name, "phase")
+        self._end = stack.end_of(name)
         self._marks = marks
         self._pending = pending
         self._begin_mark: int | None = None
@@ -100,22 +105,28 @@ class TimedPhase:
     ) -> None:
         """Close the phase and hand it to the pending ones.
 
-        The end mark comes after `leave`, because a declared clock advances there and the event has to lie behind the
-        phase's own host time; the host end is read after the mark, so that the mark's cost counts as the phase's.
-        A phase that an exception leaves gets no end mark and no figures, yet keeps its row: it counts as incomplete.
+        The end mark comes after the range's end, because a declared clock advances there and the event has to lie
+        behind the phase's own host time; the host end is read after the mark, so that the mark's cost counts as the
+        phase's. A phase that an exception leaves gets no end mark and no figures, yet keeps its row: it counts as
+        incomplete.
         """
-        stack = self._stack
-        name = self._range.name
-        end_ns = stack.leave(name)
+        stack, timed = self._stack, self._range
+        end_ns = self._end()
         end_mark = None
         if self._marks is not None and kind is None:
             end_mark = self._marks.mark()
             end_ns = stack.now()
-        host_ns = self._range.close_at(end_ns)
-        if host_ns is None:
-            return  # its step ended first and closed it
+        opened, host_ns = stack.open, None
+        if opened and opened[-1][0] is timed:
+            start_ns = opened.pop()[1]
+            timed.write(len(opened), start_ns, end_ns)
+            host_ns = end_ns - start_ns
+        else:
+            host_ns = timed.close_at(end_ns)
+            if host_ns is None:
+                return  # its step ended first and closed it
         if stack.nvtx is not None:
             stack.nvtx.pop()
         if kind is not None:
             host_ns = None
-        self._pending.add((stack.step, name, host_ns, self._begin_mark, end_mark))
+        self._pending.add((stack.step, timed.name, host_ns, self._begin_mark, end_mark))

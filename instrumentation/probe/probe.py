@@ -27,6 +27,7 @@ class Step:
     """One step while it runs (the probe's StepScope). Each step gets its own."""
 
     __slots__ = ("_figures", "_number", "_open", "_probe", "_start_ns", "_warmup")
+    keeps_figures = True
 
     def __init__(self, probe: Probe, number: int) -> None:
         self._probe = probe

@@ -8,6 +8,8 @@ noted; NVTX cannot say that, so there only the number of pops is right.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Protocol
 
@@ -18,7 +20,10 @@ MAX_CROSSINGS = 64
 
 
 class ProbeClock(Protocol):
-    """The part of a clock that the probe uses; the probe imports nothing of ours."""
+    """The part of a clock that the probe uses; the probe imports nothing of ours.
+
+    A clock may have an attribute `plain`, True where `leave` is `now_ns`: then nobody pays for passing the name.
+    """
 
     def now_ns(self) -> int:
         """Time now, in ns."""
@@ -32,7 +37,7 @@ class ProbeClock(Protocol):
 class RangeStack:
     """The open ranges of one thread. `step` is the step that they belong to, or the one that ended last."""
 
-    __slots__ = ("crossings", "floor", "lane", "leave", "ledger", "now", "nvtx", "open", "step")
+    __slots__ = ("_leave", "crossings", "floor", "lane", "ledger", "now", "nvtx", "open", "step")
 
     def __init__(self, ledger: Ledger, clock: ProbeClock, lane: str, nvtx: NvtxRanges | None) -> None:
         self.ledger = ledger
@@ -41,9 +46,13 @@ class RangeStack:
         self.step: int | None = None
         self.floor = 0  # ranges below it were opened before the step and outlive it
         self.now = clock.now_ns
-        self.leave = clock.leave
+        self._leave = None if getattr(clock, "plain", False) else clock.leave
         self.open: list[tuple[TimedRange, int]] = []
         self.crossings: deque[tuple[str, str]] = deque(maxlen=MAX_CROSSINGS)
+
+    def end_of(self, name: str) -> Callable[[], int]:
+        """What reads the time at the end of the range `name`."""
+        return self.now if self._leave is None else partial(self._leave, name)
 
     def close_to_floor(self, end_ns: int) -> None:
         """Close what a step left open, innermost first."""
@@ -57,14 +66,15 @@ class RangeStack:
 class TimedRange:
     """A named range on a stack; a context manager. Entering and leaving is the hot path: few frames, bound names."""
 
-    __slots__ = ("_leave", "_ledger", "_now", "_open", "_stack", "kind", "name")
+    __slots__ = ("_end", "_lane", "_ledger", "_now", "_open", "_stack", "kind", "name")
 
     def __init__(self, stack: RangeStack, name: str, kind: str = "range") -> None:
         self._stack = stack
         self._ledger = stack.ledger
+        self._lane = stack.lane
         self._open = stack.open
         self._now = stack.now
-        self._leave = stack.leave
+        self._end = stack.end_of(name)
         self.name = name
         self.kind = kind
 
@@ -74,19 +84,15 @@ class TimedRange:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        end_ns = self._leave(self.name)
+        end_ns = self._end()
         opened = self._open
-        if not opened:
-            return
-        owner, start_ns = top = opened.pop()
-        if owner is self:
+        if opened and opened[-1][0] is self:
             # The same row as `write` makes, without its frame.
-            stack = self._stack
+            start_ns = opened.pop()[1]
             self._ledger.rows["spans"].append(
-                (stack.step, stack.lane, self.name, self.kind, len(opened), start_ns, end_ns, 0, None)
+                (self._stack.step, self._lane, self.name, self.kind, len(opened), start_ns, end_ns, 0, None)
             )
-        else:
-            opened.append(top)
+        elif opened:
             self.close_at(end_ns)
 
     def write(self, depth: int, start_ns: int, end_ns: int) -> None:

@@ -87,11 +87,15 @@ class StagedTable:
         self._stale = np.ones((slots, mirror.shape[0]), dtype=np.bool_)  # rows that a slot has not got yet
         self._changed = np.zeros(mirror.shape[0], dtype=np.bool_)  # rows written since the last publish
         self._row_bytes = mirror.shape[1] * mirror.element_size()
+        self._behind = [True] * slots  # slots with a stale row at all: in steady decoding most publishes find none
+        self._touched = True
 
     def touch(self, row: int | npt.NDArray[np.intp]) -> None:
         """The mirror's row, or rows, were written."""
         self._stale[:, row] = True
         self._changed[row] = True
+        self._behind = [True] * len(self._behind)
+        self._touched = True
 
     def publish(self, num_rows: int, changed_bytes: int | None = None) -> int:
         """Copy the first `num_rows` rows to `gpu`. Returns the copy's correlation.
@@ -100,9 +104,13 @@ class StagedTable:
         """
         slot = self.publisher.acquire()
         self._fill(slot, num_rows)
+        changed = 0
+        if self._touched:
+            changed = int(np.count_nonzero(self._changed[:num_rows])) * self._row_bytes
+            self._changed[:num_rows] = False
+            self._touched = bool(self._changed[num_rows:].any())
         if changed_bytes is None:
-            changed_bytes = int(np.count_nonzero(self._changed[:num_rows])) * self._row_bytes
-        self._changed[:num_rows] = False
+            changed_bytes = changed
         return self.publisher.send(slot, *self._views.prefix(slot, num_rows), changed_bytes)
 
     def flush(self) -> None:
@@ -116,7 +124,10 @@ class StagedTable:
         if slot.index is None:
             slot.array[:num_rows] = self.mirror[:num_rows]
             return
-        stale = self._stale[slot.index, :num_rows]
-        rows = np.flatnonzero(stale)
+        if not self._behind[slot.index]:
+            return
+        stale = self._stale[slot.index]
+        rows = np.flatnonzero(stale[:num_rows])
         slot.array[rows] = self.mirror[rows]
-        stale[:] = False
+        stale[:num_rows] = False
+        self._behind[slot.index] = bool(stale[num_rows:].any())

@@ -15,8 +15,12 @@ Commit = Callable[[BlockTable, int], int]
 
 
 class TableCommit(Protocol):
-    """Called at both ends of index building. Each returns the correlation of its copy, None if it made none."""
+    """Called at both ends of the preparation. Each call returns the correlation of its copy, None if it made none.
 
+    `is_late`: `after` will copy, so whatever reads the table has to be enqueued behind it.
+    """
+
+    is_late: bool
     skipped_commits: int
 
     def before(self, table: BlockTable, num_reqs: int) -> int | None:
@@ -24,12 +28,14 @@ class TableCommit(Protocol):
         ...
 
     def after(self, table: BlockTable, num_reqs: int) -> int | None:
-        """After the other inputs were copied."""
+        """After everything else that the host prepares; only where `is_late`."""
         ...
 
 
 class CommitFirst:
     """The copy runs while the CPU builds the indices."""
+
+    is_late = False
 
     def __init__(self, commit: Commit) -> None:
         self._commit = commit
@@ -45,7 +51,11 @@ class CommitFirst:
 
 
 class CommitLast:
-    """The copy starts when everything else is done, with nothing left to hide behind."""
+    """The copy starts when all other host work of the preparation is done, with nothing left to hide behind but the
+    launches of what reads it.
+    """
+
+    is_late = True
 
     def __init__(self, commit: Commit) -> None:
         self._commit = commit
@@ -67,6 +77,8 @@ class CommitSkip:
     was copied, and an experiment is valid only where that is every measured step (prompt and output blocks reserved
     at admission).
     """
+
+    is_late = False
 
     def __init__(self, commit: Commit) -> None:
         self._commit = commit

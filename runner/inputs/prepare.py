@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -75,6 +75,7 @@ class InputPreparation:
         self._buffers = buffers
         self._tensors = tensors
         self._use = strategies
+        self._late: tuple[FlatIndices, tuple[int, ...]] | None = None  # until `finish`: what slot mapping will read
         self.token_capacity = int(buffers.input_ids.gpu.numel())
 
     @property
@@ -97,21 +98,43 @@ class InputPreparation:
 
     def prepare(self, batch: InputBatch, delta: StepDelta) -> StepInputs:
         """Inputs of `delta` for the batch as `update` left it. Views in the result hold until the next call."""
-        probe, use, num_reqs = self._probe, self._use, batch.num_reqs
+        probe, use = self._probe, self._use
         use.ordering.before_copies()
-        first_copy = use.commit.before(batch.block_table, num_reqs)
+        table_copy = use.commit.before(batch.block_table, batch.num_reqs)
         with probe.range("build_indices"):
             host = self._build_indices(batch, delta)
         with probe.range("copy_inputs"):
             copies = self._copy(host)
-        last_copy = use.commit.after(batch.block_table, num_reqs)
-        table_copy = first_copy if last_copy is None else last_copy
-        with probe.range("slot_mapping"):
-            use.slots.map(batch, host.flat, copies if table_copy is None else (table_copy, *copies))
         inputs = self._wrap(batch, delta, host, table_copy)
+        if use.commit.is_late:
+            self._late = (host.flat, copies)
+        else:
+            self._map_slots(batch, host.flat, copies if table_copy is None else (table_copy, *copies))
+            if self._points.active:
+                self._points.reach("slot_mapping", inputs=inputs)
+        return inputs
+
+    def finish(self, batch: InputBatch, inputs: StepInputs) -> StepInputs:
+        """The end of the preparation. For most commit orders nothing is left to do.
+
+        With order `last` the table's copy is enqueued here, behind all host work but the launch of the forward, and
+        behind it slot mapping, which reads the table.
+        """
+        late = self._late
+        if late is None:
+            return inputs
+        self._late = None
+        flat, copies = late
+        table_copy = self._use.commit.after(batch.block_table, batch.num_reqs)
+        self._map_slots(batch, flat, copies if table_copy is None else (table_copy, *copies))
+        inputs = replace(inputs, table_copy=table_copy)
         if self._points.active:
             self._points.reach("slot_mapping", inputs=inputs)
         return inputs
+
+    def _map_slots(self, batch: InputBatch, flat: FlatIndices, consumes: tuple[int, ...]) -> None:
+        with self._probe.range("slot_mapping"):
+            self._use.slots.map(batch, flat, consumes)
 
     def _build_indices(self, batch: InputBatch, delta: StepDelta) -> _HostSide:
         num_reqs, buffers = batch.num_reqs, self._buffers

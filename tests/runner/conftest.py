@@ -132,9 +132,12 @@ class InputBench(StateBench):
         return InputPreparation(NullProbe(), self.points, self.buffers, DeviceTensors(table, *outputs), strategies)
 
     def prepare(self, scheduled, **delta):
-        """Update, then prepare the same delta."""
+        """Update, then prepare the same delta to the end."""
         self.update(scheduled, **delta)
-        return self.inputs.prepare(self.batch, StepDelta(step=self.step - 1, num_scheduled_tokens=dict(scheduled)))
+        inputs = self.inputs.prepare(
+            self.batch, StepDelta(step=self.step - 1, num_scheduled_tokens=dict(scheduled))
+        )
+        return self.inputs.finish(self.batch, inputs)
 
 
 def _cached(*entries, resumed=(), history=None):
