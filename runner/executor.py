@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import torch
 
+from .attention.islands import Islands
 from .attention.metadata import AttentionBackend, CommonAttentionMetadata
 from .config import RunnerConfig
 from .devices.base import Device, GraphKey, Work
@@ -51,7 +52,7 @@ class Executor:
         hidden = self._device.empty((max(key.tokens for key in keys), shape.hidden_size), shape.torch_dtype)
         for key in keys:
             self._metadata = self._backend.build(self._padding_only(key, containers))
-            backend = _Islands(self._device, self._backend, self) if key.mode == "piecewise" else self._backend
+            backend = Islands(self._device, self._backend, lambda: self._metadata) if key.mode == "piecewise" else self._backend
             forward = self._forward(containers.input_ids[: key.tokens], containers.positions[: key.tokens], backend)
             self._device.capture(key, _into(hidden[: key.tokens], forward))
         self._metadata = None
@@ -73,11 +74,6 @@ class Executor:
         if not self._reads_table_first or inputs.table_copy is None:
             return ()
         return (inputs.table_copy,)
-
-    @property
-    def metadata(self) -> object:
-        """The backend's metadata of the step that runs."""
-        return self._metadata
 
     def _forward(
         self, input_ids: torch.Tensor, positions: torch.Tensor, backend: AttentionBackend
@@ -108,36 +104,6 @@ class Executor:
             is_prefilling=np.zeros(rows, dtype=np.bool_),
             uniform=key.mode == "full" and self._full_is_uniform,
         )
-
-
-class _Islands:
-    """Attention left out of a piecewise graph: it runs eagerly between the pieces, on the running step's metadata.
-
-    Its output is made within a piece, so it has an address that the next piece can read.
-    """
-
-    def __init__(self, device: Device, backend: AttentionBackend, executor: Executor) -> None:
-        self.name = backend.name
-        self._device = device
-        self._backend = backend
-        self._executor = executor
-
-    def build(self, common: CommonAttentionMetadata) -> object:
-        """The backend's own."""
-        return self._backend.build(common)
-
-    def forward(
-        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
-        key_cache: torch.Tensor, value_cache: torch.Tensor, metadata: object,
-    ) -> torch.Tensor:
-        """The backend's forward as an island; `metadata` is that of the capture and is not used."""
-        out = torch.empty_like(query, memory_format=torch.contiguous_format)
-
-        def attend() -> None:
-            out.copy_(self._backend.forward(query, key, value, key_cache, value_cache, self._executor.metadata))
-
-        self._device.island(attend)
-        return out
 
 
 def _into(out: torch.Tensor, forward: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:

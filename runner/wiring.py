@@ -72,7 +72,9 @@ def build_stages(site: Site) -> Stages:
     staged = _input_buffers(site, buffers, ordering)
     inputs = _preparation(site, buffers, ordering, table, staged)
     backend = make_attention(config.attention, device)
-    model = load_model(config.model, config.model_seed, device)
+    model = load_model(
+        config.model, config.model_seed, device, attention=backend.name, max_positions=config.max_model_len
+    )
     cache = allocate_kv_cache(device, model.config, config.num_blocks, config.block_size)
     executor = Executor(device, model, cache, backend, config)
     dispatcher = Dispatcher(config.graph_mode, site.sizes, site.rows, site.ledger, device.captured)

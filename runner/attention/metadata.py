@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -60,4 +60,19 @@ class AttentionBackend(Protocol):
         query [Q', heads, head_dim]; key, value [Q', kv_heads, head_dim];
         caches [num_blocks, block_size, kv_heads, head_dim]; returns [Q', heads, head_dim].
         """
+        ...
+
+
+@runtime_checkable
+class CacheReader(Protocol):
+    """What a backend offers beside AttentionBackend when a kernel of the model can write the cache in its place."""
+
+    def slots(self, metadata: object) -> torch.Tensor:
+        """Where each token's key and value go, [Q'] int64, -1 for padding."""
+        ...
+
+    def attend(
+        self, query: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Tensor, metadata: object
+    ) -> torch.Tensor:
+        """Attention over what the cache holds, [Q', heads, head_dim] both ways."""
         ...

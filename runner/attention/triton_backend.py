@@ -56,6 +56,11 @@ class TritonAttention:
         )
         return self.attend(query, key_cache, value_cache, metadata)
 
+    def slots(self, metadata: object) -> torch.Tensor:
+        """Where each token's keys and values go, [Q'] int64; for callers whose own kernel writes the cache."""
+        assert isinstance(metadata, TritonAttentionMetadata), "metadata of another backend"
+        return metadata.common.slot_mapping
+
     def attend(
         self, query: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Tensor, metadata: object
     ) -> torch.Tensor:
@@ -100,10 +105,11 @@ def _attend_mixed(
 def _attend_single(
     query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, common: CommonAttentionMetadata
 ) -> torch.Tensor:
-    rows, heads, head_dim = query.shape
-    kv_heads = keys.shape[2]
+    """Tokens behind the rows are padding of a piecewise graph: no row of the table is theirs, so their zeros stay."""
+    tokens, heads, head_dim = query.shape
+    rows, kv_heads = min(common.num_reqs, tokens), keys.shape[2]
     splits = splits_for(rows, kv_heads)
-    out = torch.empty_like(query)
+    out = torch.empty_like(query) if rows == tokens else torch.zeros_like(query)
     partial = torch.empty((rows, heads, splits, head_dim), dtype=torch.float32, device=query.device)
     stats = torch.empty((rows, heads, splits, 2), dtype=torch.float32, device=query.device)
     split_decode[(rows, kv_heads, splits)](

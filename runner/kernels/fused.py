@@ -1,6 +1,7 @@
 """Small kernels of a decoder layer, fused where a launch costs more than the arithmetic.
 
-All are graph-safe: one program a token (or token and head), sizes by the grid, no host values but strides.
+All are graph-safe: grids follow padded sizes, and what belongs to the step (positions, slots) is read on the device.
+Arithmetic is float32 within; each result is rounded once to the tensor's type, where Hugging Face rounds.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ import triton.language as tl
 
 
 @triton.jit
-def add_rmsnorm(x, residual, weight, out, HIDDEN: tl.constexpr, EPS: tl.constexpr, BLOCK: tl.constexpr):
-    """grid (Q'): residual += x; out = rmsnorm(residual) * weight; statistics in float32, as Hugging Face."""
+def add_rmsnorm(
+    update, residual, weight, out, HIDDEN: tl.constexpr, EPS: tl.constexpr, BLOCK: tl.constexpr, ADD: tl.constexpr,
+):
+    """grid (Q'): with ADD residual += update; out = rmsnorm(residual) * weight. All rows are contiguous [HIDDEN]."""
     row = tl.program_id(0).to(tl.int64) * HIDDEN
     at = tl.arange(0, BLOCK)
     mask = at < HIDDEN
-    total = tl.load(residual + row + at, mask=mask, other=0.0) + tl.load(x + row + at, mask=mask, other=0.0)
-    tl.store(residual + row + at, total, mask=mask)
+    total = tl.load(residual + row + at, mask=mask, other=0.0)
+    if ADD:
+        total += tl.load(update + row + at, mask=mask, other=0.0)
+        tl.store(residual + row + at, total, mask=mask)
     wide = total.to(tl.float32)
     scale = 1.0 / tl.sqrt(tl.sum(wide * wide, axis=0) / HIDDEN + EPS)
     normed = (wide * scale).to(out.dtype.element_ty)
@@ -25,45 +30,45 @@ def add_rmsnorm(x, residual, weight, out, HIDDEN: tl.constexpr, EPS: tl.constexp
 
 @triton.jit
 def rope_and_kv_write(
-    qkv, positions, slots, cos, sin, keys, values, token_stride, head_stride,
-    HEADS: tl.constexpr, KV_HEADS: tl.constexpr, HALF: tl.constexpr,
+    qkv, query, key_cache, value_cache, positions, slots, cos, sin,
+    HEADS: tl.constexpr, KV_HEADS: tl.constexpr, HALF: tl.constexpr, BLOCK_HEADS: tl.constexpr,
 ):
-    """grid (Q', heads + 2 kv_heads): rotate q in place, rotate k into the cache, copy v into the cache.
+    """grid (Q', cdiv(HEADS + 2 KV_HEADS, BLOCK_HEADS)): q rotated into `query`, k rotated and v as it is into the cache.
 
-    cos, sin [max_len, HALF] float32. A slot of -1 is a padding token: nothing is written.
+    qkv [Q', HEADS + 2 KV_HEADS, 2 HALF], query [Q', HEADS, 2 HALF] and the caches [slots, KV_HEADS, 2 HALF] are
+    contiguous; cos, sin [positions, HALF] float32. Slot -1 is a padding token: nothing of it reaches the cache.
     """
     token = tl.program_id(0).to(tl.int64)
-    head = tl.program_id(1)
+    head = tl.program_id(1) * BLOCK_HEADS + tl.arange(0, BLOCK_HEADS)
     i = tl.arange(0, HALF)
-    base = qkv + (token * (HEADS + 2 * KV_HEADS) + head) * 2 * HALF
-    low = tl.load(base + i).to(tl.float32)
-    high = tl.load(base + HALF + i).to(tl.float32)
+    source = ((token * (HEADS + 2 * KV_HEADS) + head) * 2 * HALF)[:, None] + i[None, :]
+    known = (head < HEADS + 2 * KV_HEADS)[:, None]
+    low = tl.load(qkv + source, mask=known, other=0.0)
+    high = tl.load(qkv + source + HALF, mask=known, other=0.0)
+    angle = tl.load(positions + token) * HALF + i
+    c = tl.load(cos + angle)[None, :]
+    s = tl.load(sin + angle)[None, :]
+    turned_low = (low.to(tl.float32) * c - high.to(tl.float32) * s).to(query.dtype.element_ty)
+    turned_high = (high.to(tl.float32) * c + low.to(tl.float32) * s).to(query.dtype.element_ty)
+    is_query = (head < HEADS)[:, None]
+    target = ((token * HEADS + head) * 2 * HALF)[:, None] + i[None, :]
+    tl.store(query + target, turned_low, mask=is_query)
+    tl.store(query + target + HALF, turned_high, mask=is_query)
     slot = tl.load(slots + token)
-    if head < HEADS + KV_HEADS:
-        angle = tl.load(positions + token) * HALF + i
-        c = tl.load(cos + angle)
-        s = tl.load(sin + angle)
-        turned = low * c - high * s
-        high = high * c + low * s
-        low = turned
-    if head < HEADS:
-        tl.store(base + i, low.to(qkv.dtype.element_ty))
-        tl.store(base + HALF + i, high.to(qkv.dtype.element_ty))
-    elif slot >= 0:
-        is_key = head < HEADS + KV_HEADS
-        kv_head = tl.where(is_key, head - HEADS, head - HEADS - KV_HEADS)
-        at = slot * token_stride + kv_head * head_stride
-        if is_key:
-            tl.store(keys + at + i, low.to(keys.dtype.element_ty))
-            tl.store(keys + at + HALF + i, high.to(keys.dtype.element_ty))
-        else:
-            tl.store(values + at + i, low.to(values.dtype.element_ty))
-            tl.store(values + at + HALF + i, high.to(values.dtype.element_ty))
+    if slot >= 0:
+        is_key = ((head >= HEADS) & (head < HEADS + KV_HEADS))[:, None]
+        target = ((slot * KV_HEADS + head - HEADS) * 2 * HALF)[:, None] + i[None, :]
+        tl.store(key_cache + target, turned_low, mask=is_key)
+        tl.store(key_cache + target + HALF, turned_high, mask=is_key)
+        is_value = ((head >= HEADS + KV_HEADS) & (head < HEADS + 2 * KV_HEADS))[:, None]
+        target -= KV_HEADS * 2 * HALF
+        tl.store(value_cache + target, low, mask=is_value)
+        tl.store(value_cache + target + HALF, high, mask=is_value)
 
 
 @triton.jit
 def silu_mul(gate_up, out, INTERMEDIATE: tl.constexpr, BLOCK: tl.constexpr):
-    """grid (Q', cdiv(intermediate, BLOCK)): silu(gate) * up; gate_up [Q', 2 * intermediate]."""
+    """grid (Q', cdiv(INTERMEDIATE, BLOCK)): silu(gate) * up, for gate_up [Q', 2 INTERMEDIATE]."""
     row = tl.program_id(0).to(tl.int64)
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     mask = at < INTERMEDIATE

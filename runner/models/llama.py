@@ -8,34 +8,21 @@ import torch.nn.functional as F
 from ..attention.metadata import AttentionBackend
 from ..devices.base import Device
 from .config import ModelConfig, resolve_config
-from .kv_cache import KVCache, LayerKV
-from .rope_scaling import inverse_frequencies
-from .weights import DecoderWeights, LayerWeights, random_weights
-
-
-def rms_norm(hidden: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    """Root-mean-square norm; the statistics are float32 and the weight is applied after the cast, as Hugging Face."""
-    wide = hidden.to(torch.float32)
-    scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
-    return weight * (wide * scale).to(hidden.dtype)
-
-
-def rotate(heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Rotary positions, channel i paired with i + head_dim / 2. heads [Q', n, head_dim]; cos, sin [Q', 1, head_dim]."""
-    first, second = heads.chunk(2, dim=-1)
-    return heads * cos + torch.cat((-second, first), dim=-1) * sin
+from .kv_cache import KVCache
+from .layer_ops import LayerOps, TorchOps, make_layer_ops
+from .weights import DecoderWeights, random_weights
 
 
 class LlamaModel:
     """Weights and arithmetic. Holds no state of any request: that is in the KV cache, the batch and the metadata."""
 
-    def __init__(self, config: ModelConfig, weights: DecoderWeights) -> None:
+    def __init__(self, config: ModelConfig, weights: DecoderWeights, ops: LayerOps | None = None) -> None:
         self.config = config
         self.weights = weights
-        device = weights.embedding.device
-        self._inv_freq = inverse_frequencies(config.head_dim, config.rope_theta, config.rope_scaling).to(device)
-        heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
-        self._qkv_heads = [heads, kv_heads, kv_heads]
+        self._ops = ops or TorchOps(config, weights.embedding.device)
+        self._norms = [
+            *(norm for layer in weights.layers for norm in (layer.attention_norm, layer.mlp_norm)), weights.final_norm
+        ]
 
     @torch.inference_mode()
     def forward(
@@ -43,49 +30,31 @@ class LlamaModel:
         backend: AttentionBackend, metadata: object,
     ) -> torch.Tensor:
         """Hidden states [Q', H] behind the final norm, for input_ids [Q'] and positions [Q']; writes the KV cache."""
+        ops = self._ops
         hidden = F.embedding(input_ids, self.weights.embedding)
-        cos, sin = self._rotation(positions)
-        eps = self.config.rms_norm_eps
+        rotation = ops.rotation(positions)
+        norms = iter(self._norms)  # each product is followed by the norm of what comes next, so the two are fused
+        normed = ops.norm(hidden, next(norms))
         for weights, cache in zip(self.weights.layers, kv_cache.layers, strict=True):
-            query, key, value = self._project(rms_norm(hidden, weights.attention_norm, eps), weights)
-            query, key = rotate(query, cos, sin), rotate(key, cos, sin)
-            attended = _attend(backend, (query, key, value), cache, metadata)
-            hidden = hidden + F.linear(attended.flatten(1), weights.output)
-            hidden = hidden + _mlp(rms_norm(hidden, weights.mlp_norm, eps), weights)
-        return rms_norm(hidden, self.weights.final_norm, eps)
+            attended = ops.attend(F.linear(normed, weights.qkv), rotation, cache, backend, metadata)
+            hidden, normed = ops.add_norm(F.linear(attended, weights.output), hidden, next(norms))
+            activated = ops.activate(F.linear(normed, weights.gate_up))
+            hidden, normed = ops.add_norm(F.linear(activated, weights.down), hidden, next(norms))
+        return normed
 
     @torch.inference_mode()
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Scores over the vocabulary, [n, vocab] float32, for hidden states [n, H]."""
         return F.linear(hidden, self.weights.lm_head).to(torch.float32)
 
-    def _rotation(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """cos and sin [Q', 1, head_dim] in the model's dtype; angles are float32, as Hugging Face computes them."""
-        half = positions.to(torch.float32)[:, None] * self._inv_freq
-        angles = torch.cat((half, half), dim=-1).unsqueeze(1)
-        dtype = self.config.torch_dtype
-        return angles.cos().to(dtype), angles.sin().to(dtype)
 
-    def _project(self, normed: torch.Tensor, weights: LayerWeights) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Query [Q', heads, head_dim], key and value [Q', kv_heads, head_dim]."""
-        fused = F.linear(normed, weights.qkv).view(normed.shape[0], -1, self.config.head_dim)
-        query, key, value = torch.split(fused, self._qkv_heads, dim=1)
-        return query, key, value
+def load_model(
+    model: str, seed: int, device: Device, *, attention: str = "torch", max_positions: int = 8192
+) -> LlamaModel:
+    """The decoder of shape `model` (a name or the path of a config.json) with random weights by `seed`.
 
-
-def _attend(
-    backend: AttentionBackend, qkv: tuple[torch.Tensor, torch.Tensor, torch.Tensor], cache: LayerKV, metadata: object,
-) -> torch.Tensor:
-    query, key, value = qkv
-    return backend.forward(query, key, value, cache.key, cache.value, metadata)
-
-
-def _mlp(normed: torch.Tensor, weights: LayerWeights) -> torch.Tensor:
-    gate, up = F.linear(normed, weights.gate_up).chunk(2, dim=-1)
-    return F.linear(F.silu(gate) * up, weights.down)
-
-
-def load_model(model: str, seed: int, device: Device) -> LlamaModel:
-    """The decoder of shape `model` (a name or the path of a config.json) with random weights by `seed`."""
+    `attention` names the backend that it will run with, whose operators it takes; they know `max_positions` positions.
+    """
     config = resolve_config(model)
-    return LlamaModel(config, random_weights(config, seed, device.tensor_device))
+    ops = make_layer_ops(attention, config, device.tensor_device, max_positions)
+    return LlamaModel(config, random_weights(config, seed, device.tensor_device), ops)
