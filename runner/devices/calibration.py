@@ -111,6 +111,7 @@ class ModelCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     graph_ns     G(size): device time of one replay of the stack without attention
     kernel_hash  hash of the kernels' names at each size: where it changes, other kernels were chosen
     operations   device time by kind of Work and rows: lm_head, sample, gather_hidden, slot_mapping, ...
+    kernels_per_layer  None where the driver did not name the graph's kernels
     """
 
     layers: Count
@@ -119,7 +120,7 @@ class ModelCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     kv_heads: Count
     head_dim: Count
     vocab: Count
-    kernels_per_layer: Count
+    kernels_per_layer: Count | None
     sizes: tuple[Ns, ...]
     graph_ns: tuple[Ns, ...]
     eager: EagerTimes
@@ -133,7 +134,8 @@ class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     sync_wakeup_ns              from the end of the operation to the return of the host wait
     pageable_waits_above_bytes  a larger pageable copy returns only after its stream's earlier work; None: not measured,
-                                the host then pays only the blocked time of the curve
+                                or none did; the host then pays only the blocked time of the curve
+    matmul_flops_per_s, device_copy_bytes_per_s  what the GPU reaches at best: bf16 products, copies (read plus written)
     """
 
     gpu: str
@@ -149,6 +151,8 @@ class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     peak_copy_bytes_per_s: Rate
     models: dict[str, ModelCosts]
     pageable_waits_above_bytes: Ns | None = None
+    matmul_flops_per_s: Rate | None = None
+    device_copy_bytes_per_s: Rate | None = None
 
 
 def bundled_calibrations() -> tuple[str, ...]:

@@ -46,6 +46,10 @@ def _machine(calibration: Calibration) -> Iterator[Entry]:
             yield "copy_device_ns", f"{curve}/{point.bytes}", point.device_ns, "ns", None
             yield "copy_host_blocked_ns", f"{curve}/{point.bytes}", point.host_blocked_ns, "ns", None
     yield "peak_copy_bytes_per_s", "h2d", calibration.peak_copy_bytes_per_s, "bytes/s", None
+    if calibration.device_copy_bytes_per_s is not None:
+        yield "peak_copy_bytes_per_s", "device", calibration.device_copy_bytes_per_s, "bytes/s", None
+    if calibration.matmul_flops_per_s is not None:
+        yield "peak_matmul_flops_per_s", "bfloat16", calibration.matmul_flops_per_s, "FLOP/s", None
 
 
 def _model(name: str, model: ModelCosts) -> Iterator[Entry]:

@@ -1,0 +1,114 @@
+"""Copies between host and device: their curves, how an event pair misreads them, what a busy stream does to them."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+
+from .bench import Bench
+from .raw import BiasSample, Copies, CopySample, PageableSample
+from .trace import copy_medians
+
+KIB, MIB = 1 << 10, 1 << 20
+SIZES = (4, 64, 256, *(KIB << i for i in (0, 2, 3, 4, 5, 6, 7, 8, 9)), *(MIB << i for i in range(7)))
+BIAS_SIZES = (32 * KIB, 128 * KIB, MIB)
+PAGEABLE_SIZES = (4, KIB, 16 * KIB, 32 * KIB, 64 * KIB, 64 * KIB + 1, 128 * KIB, MIB, 8 * MIB)
+PER_SIZE = 15
+BUSY_US = 3_000
+
+Copy = Callable[[], object]
+
+
+def copy_figures(
+    bench: Bench, sizes: Sequence[int] = SIZES, bias_sizes: Sequence[int] = BIAS_SIZES,
+    pageable_sizes: Sequence[int] = PAGEABLE_SIZES,
+) -> Copies:  # fmt: skip
+    """All of it. Raises MeasurementError where the profiler's trace lacks a size."""
+    curves = {kind: _curve(bench, kind, sizes) for kind in ("h2d_pinned", "d2h_pinned", "h2d_pageable")}
+    known = {sample.size_bytes: sample.device_ns for sample in curves["h2d_pinned"]}
+    return Copies(
+        **curves,
+        event_bias=tuple(_bias(bench, size, known[size]) for size in bias_sizes),
+        pageable_behind_work=tuple(_behind_work(bench, size) for size in pageable_sizes),
+    )
+
+
+def _copies(bench: Bench, kind: str, sizes: Sequence[int]) -> dict[int, Copy]:
+    """For each size its call, as the runner's device makes it."""
+    calls: dict[int, Copy] = {}
+    for size in sizes:
+        device = torch.zeros(size, dtype=torch.uint8, device=bench.device)
+        host = torch.zeros(size, dtype=torch.uint8) if kind == "h2d_pageable" else bench.pinned(size)
+        target, source = (host, device) if kind == "d2h_pinned" else (device, host)
+        calls[size] = partial(target.copy_, source, non_blocking=True)
+    return calls
+
+
+def _curve(bench: Bench, kind: str, sizes: Sequence[int]) -> tuple[CopySample, ...]:
+    """Device times from one trace of bursts behind a busy stream; host times without the profiler."""
+    calls = _copies(bench, kind, sizes)
+
+    def bursts() -> None:
+        for call in calls.values():
+            bench.occupy(500)
+            for _ in range(PER_SIZE):
+                call()
+
+    bursts()
+    bench.drain()
+    direction = "DtoH" if kind == "d2h_pinned" else "HtoD"
+    device_ns = copy_medians(bench.trace(bursts), direction, sizes)
+    batch = 1 if kind == "h2d_pageable" else 10
+    return tuple(
+        CopySample(size, device_ns[size], bench.host_ns(call, repeats=30 if size >= MIB else 100, batch=batch))
+        for size, call in calls.items()
+    )
+
+
+def _bias(bench: Bench, size: int, device_ns: float) -> BiasSample:
+    """An event pair around the copy, behind a busy stream and on an idle one."""
+    (call,) = _copies(bench, "h2d_pinned", [size]).values()
+    queued = statistics.median(_event_pair(bench, call, occupied=True) for _ in range(60))
+    idle = statistics.median(_event_pair(bench, call, occupied=False) for _ in range(60))
+    return BiasSample(size, device_ns, queued, idle)
+
+
+def _event_pair(bench: Bench, call: Copy, *, occupied: bool) -> float:
+    start, end = bench.event(), bench.event()
+    bench.drain()
+    if occupied:
+        bench.occupy(100)
+    start.record(bench.stream())
+    call()
+    end.record(bench.stream())
+    bench.drain()
+    return float(start.elapsed_time(end)) * 1e6
+
+
+def _behind_work(bench: Bench, size: int) -> PageableSample:
+    """Host time of a pageable copy on an idle stream, and on one that has about `BUSY_US` of work before it."""
+    (call,) = _copies(bench, "h2d_pageable", [size]).values()
+    call()
+    idle, behind, busy = [], [], []
+    start, end = bench.event(), bench.event()
+    for _ in range(7):
+        bench.drain()
+        idle.append(_host_ns(call))
+        bench.drain()
+        start.record(bench.stream())
+        bench.occupy(BUSY_US)
+        end.record(bench.stream())
+        behind.append(_host_ns(call))
+        bench.drain()
+        busy.append(start.elapsed_time(end) * 1e6)
+    return PageableSample(size, *(statistics.median(samples) for samples in (idle, behind, busy)))
+
+
+def _host_ns(call: Copy) -> float:
+    began_ns = time.perf_counter_ns()
+    call()
+    return float(time.perf_counter_ns() - began_ns)
