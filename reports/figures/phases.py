@@ -82,35 +82,3 @@ def _phase_trace(name: str, steps: list[int], values: list[float | None], *, few
         "type": "scatter", "mode": "lines", "stackgroup": "host", "line": {"width": 0, "shape": "hvh"},
         "fillcolor": colour, "marker": {"color": colour}, **common,
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Quantiles of one thing for a box: p10, p50 and p90 in ns, the smallest and the largest value."""
-
-    name: str
-    low_ns: float
-    p10_ns: float
-    p50_ns: float
-    p90_ns: float
-    high_ns: float
-    colour: str
-
-
-def spread_figure(spreads: Sequence[Spread], title: str = "time a step [µs]") -> Figure:
-    """Boxes from p10 to p90 with the median inside; whiskers end at the smallest and the largest value."""
-    traces = [
-        {
-            "type": "box", "orientation": "h", "name": s.name, "y": [s.name], "showlegend": False,
-            "marker": {"color": s.colour},
-            "q1": palette.microseconds([s.p10_ns]), "median": palette.microseconds([s.p50_ns]),
-            "q3": palette.microseconds([s.p90_ns]), "lowerfence": palette.microseconds([s.low_ns]),
-            "upperfence": palette.microseconds([s.high_ns]),
-        }
-        for s in spreads
-    ]
-    layout = {
-        "xaxis": {"title": {"text": title}, "type": "log"},
-        "yaxis": {"categoryorder": "array", "categoryarray": [s.name for s in spreads][::-1]},
-    }
-    return Figure(tuple(traces), layout, height_px=90 + 34 * max(2, len(spreads)))
