@@ -10,7 +10,7 @@ import torch
 from .attention.islands import Islands
 from .attention.metadata import AttentionBackend, CommonAttentionMetadata
 from .config import RunnerConfig
-from .devices.base import Device, GraphKey, Work
+from .devices.base import Device, GraphKey, NoGraphMemory, Work
 from .dispatch import mode_pair
 from .inputs.containers import Containers
 from .inputs.step_inputs import StepInputs
@@ -38,23 +38,30 @@ class Executor:
         # Where mixed batches have no full graph, a full graph only ever meets rows of one token.
         self._full_is_uniform = mode_pair(config.graph_mode).mixed != "full"
         self._metadata: object = None
+        self.uncaptured: dict[GraphKey, str] = {}
+        """Keys that the device had no memory for, each with the driver's reason."""
 
     def capture_all(self, keys: Iterable[GraphKey], containers: Containers) -> None:
         """Capture every key over the buffers that each step fills; before the first step, while they hold padding.
 
-        Captures run on padding alone (slots -1, empty rows), so they leave the KV cache as it was.
+        Captures run on padding alone (slots -1, empty rows), so they leave the KV cache as it was. Keys come largest
+        first, so where memory runs out the largest sizes stay uncaptured, and their steps run eagerly.
         """
         keys = tuple(keys)
         if not keys:
             return
         containers.hold_only_padding()
         shape = self._model.config
+        islands = Islands(self._device, self._backend, lambda: self._metadata)
         hidden = self._device.empty((max(key.tokens for key in keys), shape.hidden_size), shape.torch_dtype)
         for key in keys:
             self._metadata = self._backend.build(self._padding_only(key, containers))
-            backend = Islands(self._device, self._backend, lambda: self._metadata) if key.mode == "piecewise" else self._backend
+            backend = islands if key.mode == "piecewise" else self._backend
             forward = self._forward(containers.input_ids[: key.tokens], containers.positions[: key.tokens], backend)
-            self._device.capture(key, _into(hidden[: key.tokens], forward))
+            try:
+                self._device.capture(key, _into(hidden[: key.tokens], forward))
+            except NoGraphMemory as error:
+                self.uncaptured[key] = str(error)
         self._metadata = None
 
     def run(self, plan: ExecutionPlan, inputs: StepInputs, metadata: object) -> torch.Tensor:

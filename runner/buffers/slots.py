@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 
 from ..devices.base import Device, Event
+from ..devices.memory import locked_bytes
 from .guards import Guard
 
 Memory = Literal["pinned", "pageable"]
@@ -54,14 +55,20 @@ class Supply(Protocol):
 
 
 class PinnedRing:
-    """`count` page-locked slots, used in turn; the guard keeps a writer from a slot whose copy may be in flight."""
+    """`count` page-locked slots, used in turn; the guard keeps a writer from a slot whose copy may be in flight.
 
-    memory: Memory = "pinned"
+    Where page-locked memory ran out on the way, `memory` is pageable: one slot of ordinary memory makes it so.
+    """
 
     def __init__(self, device: Device, shape: Sequence[int], dtype: torch.dtype, count: int, guard: Guard) -> None:
         self.slots = [_slot(device, shape, dtype, index) for index in range(count)]
-        self.capacity_bytes = sum(slot.array.nbytes for slot in self.slots)
-        self.reserved_bytes = sum(locked_bytes(slot.array.nbytes) for slot in self.slots)
+        locked = [device.is_pinned(slot.tensor) for slot in self.slots]
+        self.memory: Memory = "pinned" if all(locked) else "pageable"
+        sizes = [slot.array.nbytes for slot in self.slots]
+        self.capacity_bytes = sum(sizes)
+        self.reserved_bytes = sum(
+            locked_bytes(size) if pinned else size for size, pinned in zip(sizes, locked, strict=True)
+        )
         self._device = device
         self._guard = guard
         self._next = 0
@@ -80,9 +87,10 @@ class PinnedRing:
 
 
 class FreshPinned:
-    """A new page-locked tensor for each use. The caching allocator underneath recycles, and keeps what is in flight."""
+    """A new page-locked tensor for each use. The caching allocator underneath recycles, and keeps what is in flight.
 
-    memory: Memory = "pinned"
+    `memory` and `reserved_bytes` are those of the last use: page-locked memory may run out during a run.
+    """
 
     def __init__(self, device: Device, shape: Sequence[int], dtype: torch.dtype) -> None:
         self._device = device
@@ -90,10 +98,14 @@ class FreshPinned:
         self._dtype = dtype
         self.capacity_bytes = dtype.itemsize * torch.Size(self._shape).numel()
         self.reserved_bytes = locked_bytes(self.capacity_bytes)
+        self.memory: Memory = "pinned"
 
     def acquire(self, reason: str) -> Slot:
         """Memory that no copy has read before."""
-        return _slot(self._device, self._shape, self._dtype, None)
+        slot = _slot(self._device, self._shape, self._dtype, None)
+        if not self._device.pinned:
+            self.memory, self.reserved_bytes = "pageable", self.capacity_bytes
+        return slot
 
     def sent(self, slot: Slot) -> None:
         """Nothing to guard: it is not written again."""
@@ -114,14 +126,6 @@ class Pageable:
 
     def sent(self, slot: Slot) -> None:
         """Nothing to guard."""
-
-
-def locked_bytes(asked: int) -> int:
-    """What torch's caching host allocator locks for a request: the next power of two. An estimate, not a reading.
-
-    129.5 MiB -> 256 MiB (pytorch/pytorch#150517).
-    """
-    return 1 << (asked - 1).bit_length() if asked > 0 else 0
 
 
 def _slot(device: Device, shape: Sequence[int], dtype: torch.dtype, index: int | None) -> Slot:

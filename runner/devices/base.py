@@ -59,6 +59,25 @@ class GraphKey:
     rows: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CaptureFigures:
+    """What capturing one key took: the device's free memory around it by the driver's count, and host time."""
+
+    key: GraphKey
+    free_before_bytes: int
+    free_after_bytes: int
+    capture_ns: int
+
+    @property
+    def memory_bytes(self) -> int:
+        """Negative when something else gave memory back meanwhile."""
+        return self.free_before_bytes - self.free_after_bytes
+
+
+class NoGraphMemory(Exception):
+    """The device has no memory for a graph: its key stays uncaptured. The message is the driver's."""
+
+
 class Device(Protocol):
     """Memory, copies, launches, ordering and graphs. Each enqueueing call returns the operation's correlation id.
 
@@ -75,6 +94,8 @@ class Device(Protocol):
     """Whether host_tensor can give page-locked memory (or, on a modelled device, is charged as if it were)."""
     pinned_reason: str
     """Why not, when `pinned` is False; else empty."""
+    captures: list[CaptureFigures]
+    """One entry a captured graph, in the order of capture; empty where captures take no memory of a device."""
 
     def empty(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """A zeroed device tensor whose address stays fixed for the device's life."""
@@ -112,7 +133,10 @@ class Device(Protocol):
         ...
 
     def capture(self, key: GraphKey, fn: Callable[[], torch.Tensor]) -> None:
-        """Capture `fn` under `key`; everything that it touches must keep its address."""
+        """Capture `fn` under `key`; everything that it touches must keep its address.
+
+        Raises NoGraphMemory when there is no memory for it; the device can be used on.
+        """
         ...
 
     def island(self, fn: Callable[[], None]) -> None:
@@ -168,4 +192,8 @@ class Device(Protocol):
 
     def synchronize(self) -> None:
         """Wait for everything enqueued. Never inside a step."""
+        ...
+
+    def close(self) -> None:
+        """Give back what outlives the object: threads, graphs, device memory. The device is not used afterwards."""
         ...

@@ -14,7 +14,7 @@ import torch
 from ...errors import UsageError
 from ...instrumentation.clock import Clock, MonotonicClock
 from ...instrumentation.probe.ledger import Ledger
-from .base import Event, GraphKey, StreamName, T, Work
+from .base import CaptureFigures, Event, GraphKey, StreamName, T, Work
 from .memory import tensor_bytes
 from .streams import StreamOrder
 
@@ -34,6 +34,7 @@ class CpuDevice:
         self.clock: Clock = MonotonicClock() if clock is None else clock
         self._ledger = ledger
         self._order = StreamOrder(ledger)
+        self.captures: list[CaptureFigures] = []
         self._graphs: dict[GraphKey, tuple[Callable[[], torch.Tensor], torch.Tensor]] = {}
 
     def empty(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
@@ -135,6 +136,9 @@ class CpuDevice:
 
     def synchronize(self) -> None:
         """Nothing is ever in flight."""
+
+    def close(self) -> None:
+        """Nothing outlives the object."""
 
     def _copy(
         self, dst: torch.Tensor, src: torch.Tensor, what: tuple[str, int, int | None], buffer: str, stream: StreamName,

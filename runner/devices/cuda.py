@@ -9,21 +9,21 @@ fastest transfer, so it carries that as its error, and `queued` is False.
 
 from __future__ import annotations
 
-import platform
+import gc
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 import torch
 
 from ...errors import UsageError
 from ...instrumentation.clock import Clock, MonotonicClock
 from ...instrumentation.probe.ledger import Ledger
-from .base import Event, GraphKey, StreamName, T, Work
+from .base import CaptureFigures, Event, GraphKey, NoGraphMemory, StreamName, T, Work
 from .calibration import calibration_of
 from .cuda_events import EventTimeline, Stamp
-from .cuda_graphs import CapturedGraph, CaptureFigures, GraphRecorder
+from .cuda_graphs import CapturedGraph, GraphRecorder
+from .cuda_memory import make_host_memory
 from .cuda_rows import CopyCorrection, DeviceRows, OpenOperation
 from .memory import tensor_bytes
 from .streams import STREAMS, HappensBefore, StreamOrder
@@ -50,8 +50,7 @@ class CudaDevice:
         self._known = HappensBefore()
         self._streams = {name: torch.cuda.Stream() for name in STREAMS}
         torch.cuda.set_stream(self._streams["compute"])
-        self.pinned, self.pinned_reason = probe_pinned()
-        self._pinned_storages: dict[int, bool] = {}
+        self._host = make_host_memory()
         self._graphs: dict[GraphKey, CapturedGraph] = {}
         self._recorder = GraphRecorder()
         self.captures: list[CaptureFigures] = []
@@ -70,17 +69,21 @@ class CudaDevice:
 
     def host_tensor(self, shape: Sequence[int], dtype: torch.dtype, *, pinned: bool) -> torch.Tensor:
         """A zeroed host tensor; pageable, with the reason kept, once page-locked memory runs out."""
-        if pinned and self.pinned:
-            try:
-                return torch.zeros(tuple(shape), dtype=dtype, pin_memory=True)
-            except RuntimeError as error:
-                self.pinned = False
-                self.pinned_reason = f"page-locked memory ran out: {str(error).splitlines()[0]}"
-        return torch.zeros(tuple(shape), dtype=dtype)
+        return self._host.zeros(shape, dtype, pinned=pinned)
 
     def is_pinned(self, tensor: torch.Tensor) -> bool:
         """Asked of the storage, once for each."""
-        return self._is_pinned(tensor)
+        return self._host.is_pinned(tensor)
+
+    @property
+    def pinned(self) -> bool:
+        """See Device; turns False for good once page-locked memory runs out."""
+        return self._host.pinned
+
+    @property
+    def pinned_reason(self) -> str:
+        """See Device."""
+        return self._host.reason
 
     # Copies
 
@@ -89,14 +92,14 @@ class CudaDevice:
         changed_bytes: int | None = None,
     ) -> int:
         """Enqueue the copy. Returns 0, and enqueues nothing, for an empty one."""
-        kind = "pinned" if self._is_pinned(src) else "pageable"
+        kind = self._host.kind(src)
         return self._copy(dst, src, ("h2d", tensor_bytes(src), changed_bytes, kind, "device", buffer), stream)
 
     def copy_to_host(
         self, dst: torch.Tensor, src: torch.Tensor, *, buffer: str, stream: StreamName = "compute",
     ) -> int:
         """Enqueue the copy; into pageable memory the call returns when the data is there."""
-        kind = "pinned" if self._is_pinned(dst) else "pageable"
+        kind = self._host.kind(dst)
         return self._copy(dst, src, ("d2h", tensor_bytes(src), None, "device", kind, buffer), stream)
 
     # Launches and graphs
@@ -111,8 +114,17 @@ class CudaDevice:
 
     def capture(self, key: GraphKey, fn: Callable[[], torch.Tensor]) -> None:
         """Capture `fn`; the event worker keeps away from the driver meanwhile."""
-        with self.events.lock:
-            self._graphs[key], figures = self._recorder.capture(key, fn)
+        refusal = ""
+        try:
+            with self.events.lock:
+                self._graphs[key], figures = self._recorder.capture(key, fn)
+        except RuntimeError as error:
+            if "out of memory" not in str(error):
+                raise
+            refusal = str(error).splitlines()[0]
+        if refusal:  # raised out here, where no frame of the capture holds its tensors any more
+            torch.cuda.empty_cache()
+            raise NoGraphMemory(refusal)
         self.captures.append(figures)
 
     def island(self, fn: Callable[[], None]) -> None:
@@ -201,21 +213,20 @@ class CudaDevice:
         self._rows.emit(final=True)
 
     def close(self) -> None:
-        """End the event worker; the device is not used afterwards."""
-        self.synchronize()
+        """End the event worker, drop the graphs, give cached memory back to the driver."""
+        with suppress(RuntimeError):  # a kernel failed: whoever ran the step has heard of it
+            self.synchronize()
         self.events.close()
+        self._graphs.clear()
+        gc.collect()  # captured functions refer to their executor, and it to this device
+        with suppress(RuntimeError):
+            torch.cuda.set_stream(torch.cuda.default_stream())
+            torch.cuda.empty_cache()
 
     # Parts
 
     def _on(self, stream: StreamName) -> AbstractContextManager[object]:
         return nullcontext() if stream == "compute" else torch.cuda.stream(self._streams[stream])
-
-    def _is_pinned(self, tensor: torch.Tensor) -> bool:
-        pointer = tensor.untyped_storage().data_ptr()
-        known = self._pinned_storages.get(pointer)
-        if known is None:
-            known = self._pinned_storages[pointer] = tensor.is_pinned()
-        return known
 
     def _copy(self, dst: torch.Tensor, src: torch.Tensor, what: tuple[object, ...], stream: StreamName) -> int:
         size_bytes = what[1]
@@ -282,20 +293,3 @@ def _parts(event: Event) -> tuple[Stamp, Event]:
     assert isinstance(event.handle, tuple), "an event of another device"
     stamp, plain = event.handle
     return stamp, plain
-
-
-def probe_pinned() -> tuple[bool, str]:
-    """Whether page-locked memory is to be had here, and why not. Tried, because limits show only then."""
-    try:
-        torch.zeros(1024, pin_memory=True)
-    except RuntimeError as error:
-        where = " (WSL)" if is_wsl() else ""
-        return False, f"page-locked memory is not available{where}: {str(error).splitlines()[0]}"
-    return True, ""
-
-
-def is_wsl() -> bool:
-    """Windows Subsystem for Linux, where drivers offer page-locked memory only in part."""
-    release = Path("/proc/sys/kernel/osrelease")
-    text = release.read_text() if release.exists() else platform.release()
-    return "microsoft" in text.lower()

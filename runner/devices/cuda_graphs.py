@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from .base import GraphKey
+from .base import CaptureFigures, GraphKey
 
 Part = torch.cuda.CUDAGraph | Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True)
-class CaptureFigures:
-    """What capturing one key took: device memory by the driver's count, and host time."""
-
-    key: GraphKey
-    memory_bytes: int
-    capture_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +41,28 @@ class GraphRecorder:
         self._open: torch.cuda.CUDAGraph | None = None
 
     def capture(self, key: GraphKey, fn: Callable[[], torch.Tensor]) -> tuple[CapturedGraph, CaptureFigures]:
-        """Run `fn` once to warm up, then capture it. The caller holds the event lock."""
+        """Run `fn` once to warm up, then capture it. The caller holds the event lock.
+
+        Raises what `fn` raises, with the capture ended and its memory given back to torch.
+        """
         fn()
         torch.cuda.synchronize()
         free_before, began_ns = torch.cuda.mem_get_info()[0], time.perf_counter_ns()
-        self._parts = [] if key.mode == "piecewise" else None
         parts: list[Part] = []
-        if self._parts is not None:
-            parts = self._parts
+        self._parts = parts if key.mode == "piecewise" else None
         self._begin()
         try:
             output = fn()
+            parts.append(self._end())
+        except BaseException:
+            self._abandon()
+            raise
         finally:
-            last = self._end()
             self._parts = None
-        parts.append(last)
         torch.cuda.synchronize()
-        used = free_before - torch.cuda.mem_get_info()[0]
-        return CapturedGraph(tuple(parts), output), CaptureFigures(key, used, time.perf_counter_ns() - began_ns)
+        free_after, ended_ns = torch.cuda.mem_get_info()[0], time.perf_counter_ns()
+        figures = CaptureFigures(key, free_before, free_after, ended_ns - began_ns)
+        return CapturedGraph(tuple(parts), output), figures
 
     def island(self, fn: Callable[[], None]) -> None:
         """Leave `fn` out of a piecewise capture: close the piece, run `fn` now and at each replay, open the next."""
@@ -85,8 +81,20 @@ class GraphRecorder:
     def _end(self) -> torch.cuda.CUDAGraph:
         graph = self._open
         assert graph is not None, "no capture is open"
+        self._open = None
         graph.capture_end()
         if self._pool is None:
             self._pool = graph.pool()
-        self._open = None
         return graph
+
+    def _abandon(self) -> None:
+        """End a capture that failed. What the driver says of the torn graph is no news: the first error is raised."""
+        graph, self._open = self._open, None
+        if graph is None:
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that the graph is empty
+            try:
+                graph.capture_end()
+            except RuntimeError:
+                return

@@ -1,4 +1,4 @@
-"""Which host memory a modelled device treats as page-locked."""
+"""Page-locked host memory: what a modelled device treats as such, and what a request really takes."""
 
 from __future__ import annotations
 
@@ -39,3 +39,11 @@ class PageLocked:
 def tensor_bytes(tensor: torch.Tensor) -> int:
     """Bytes that a copy of the tensor moves."""
     return tensor.numel() * tensor.element_size()
+
+
+def locked_bytes(asked: int) -> int:
+    """What torch's caching host allocator locks for a request: the next power of two. An estimate, not a reading.
+
+    129.5 MiB -> 256 MiB (pytorch/pytorch#150517).
+    """
+    return 1 << (asked - 1).bit_length() if asked > 0 else 0

@@ -15,7 +15,7 @@ import torch
 from ...errors import UsageError
 from ...instrumentation.clock import Clock
 from ...instrumentation.probe.ledger import Ledger
-from .base import Event, GraphKey, StreamName, T, Work
+from .base import CaptureFigures, Event, GraphKey, StreamName, T, Work
 from .costs import CostModel
 from .memory import PageLocked, tensor_bytes
 from .sim_clock import SimClock
@@ -41,6 +41,7 @@ class SimDevice:
         self._locked = PageLocked()
         self._graphs: dict[GraphKey, tuple[Callable[[], torch.Tensor], torch.Tensor]] = {}
         self._marks: list[int] = []
+        self.captures: list[CaptureFigures] = []
 
     def empty(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """A zeroed tensor that stands for device memory."""
@@ -197,6 +198,9 @@ class SimDevice:
             if op:
                 self._lanes.wait_for(op, "synchronize")
             self._lanes.see_all()
+
+    def close(self) -> None:
+        """Nothing outlives the object."""
 
     def _write_copy(self, memory: tuple[object, ...], stream: StreamName, done: Enqueued, *, is_async: bool) -> None:
         """`memory` is direction, size_bytes, changed_bytes, src_kind, dst_kind, buffer: the row's first columns."""

@@ -33,7 +33,7 @@ def rope_and_kv_write(
     qkv, query, key_cache, value_cache, positions, slots, cos, sin,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, HALF: tl.constexpr, BLOCK_HEADS: tl.constexpr,
 ):
-    """grid (Q', cdiv(HEADS + 2 KV_HEADS, BLOCK_HEADS)): q rotated into `query`, k rotated and v as it is into the cache.
+    """grid (Q', cdiv(HEADS + 2 KV_HEADS, BLOCK_HEADS)): q rotated into `query`, k rotated and v as is into the cache.
 
     qkv [Q', HEADS + 2 KV_HEADS, 2 HALF], query [Q', HEADS, 2 HALF] and the caches [slots, KV_HEADS, 2 HALF] are
     contiguous; cos, sin [positions, HALF] float32. Slot -1 is a padding token: nothing of it reaches the cache.
