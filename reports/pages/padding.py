@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...analysis.padding import Padding
+from ...analysis.padding_costs import OWN_RUN
 from ..document import Block, Cell, Chart, Column, Section, Words
 from ..figures.padding import SizePadding, padding_figure
 from ..formatting import count, duration, percent
@@ -52,11 +53,20 @@ def _size_table(padding: Padding, origin: str) -> Block:
         percent_column("of the forward"), us_column("saved by replay", "sum of T_eager(actual) - T(padded)"),
         count_column("other kernels", "steps whose real size would have chosen other kernels"),
     )
+    source = "replayed after the last step of this run" if padding.origin == OWN_RUN else "from the calibrated curve"
     note = (
         "Token waste and time waste are separate numbers. Time: T(padded) - T(actual) at equal real rows and KV lengths"
-        " from the calibrated curve, never clamped: a negative figure says that the padded size is the faster one."
+        f" {source}, never clamped: a negative figure says that the padded size is the faster one.{_coverage(padding)}"
     )
     return table("Padding by captured size, sums over the counted steps", columns, body, origin, note)
+
+
+def _coverage(padding: Padding) -> str:
+    """Which of the replayed steps the times are about, where that is not all of them."""
+    if padding.time_waste_ns is None or padding.timed_steps == padding.replayed_steps:
+        return ""
+    timed = f"{count(padding.timed_steps)} of {count(padding.replayed_steps)} replayed steps"
+    return f" Times cover {timed}: {padding.reason}."
 
 
 def headline_words(padding: Padding) -> str:
@@ -78,14 +88,14 @@ def _time_words(padding: Padding) -> str:
     lost = f"costs {duration(waste)}" if waste >= 0 else f"even saves {duration(-waste)}"
     if saving is None:
         return f"In time padding {lost} a replayed step; what replay saves was not measured: {padding.reason}."
-    mean = saving / padding.replayed_steps
+    mean = saving / padding.timed_steps
     verb = f"saves {duration(mean)}" if mean >= 0 else f"costs {duration(-mean)} more"
     return f"In time padding {lost} a replayed step, and replay {verb} a step against eager launches (padding paid)."
 
 
 def headline_figures(padding: Padding) -> tuple[tuple[str, Cell], ...]:
     """The figures under that sentence."""
-    why, steps = padding.reason, padding.replayed_steps
+    why, steps = padding.reason, padding.timed_steps
     saving = padding.replay_saving_ns
     return (
         ("padding tokens", number(padding.token_share, "fraction", why)),

@@ -93,3 +93,56 @@ def test_nothing_replayed(source) -> None:
     assert (found.replayed_steps, found.eager_steps, found.token_share) == (0, 1, None)
     assert found.reason == "no graph was replayed in a counted step"
     assert padding(source()).replayed_steps == 0
+
+
+OWN = {"full/512/300": 900, "full/300/300": 850, "full/8/8": 400, "full/512/400": 880, "full/400/400": 890}
+EAGER = {"full/512/300": 1700, "full/8/8": 1500, "full/512/400": 1800}
+
+
+def own(times: dict[str, int] = OWN, eager: dict[str, int] = EAGER):
+    """Rows that a run on a GPU measured itself; the actual size of 300 chose other kernels."""
+    hashes = {key: ("a" if key.startswith("full/300") else "b") for key in times}
+    rows = [("replay_ns", key, time, hashes[key]) for key, time in times.items()]
+    rows += [("eager_ns", key, time, None) for key, time in eager.items()]
+    return [{"name": name, "key": key, "value": float(time), "unit": "ns", "kernel_hash": kernels}
+            for name, key, time, kernels in rows]
+
+
+def test_what_the_run_measured_itself_goes_before_a_calibration(source) -> None:
+    # GIVEN 300 and 400 tokens at 512 (50 ns lost, 10 ns won), an exact hit, and a curve that says something else
+    made = decided((300, 512, "full"), (300, 512, "full"), (400, 512, "full"), (8, 8, "full"))
+    found = padding(source(**made, calibration=own() + calibration()))
+    assert found.origin == "measured in the run"
+    assert (found.time_waste_ns, found.timed_steps) == (2 * 50 - 10, 4)
+    assert found.time_waste_mean_ns == 22.5
+    assert found.envelope_waste_ns == 2 * 50  # the padded size is the better one for 400 tokens
+    assert found.replay_saving_ns == 2 * 800 + 920 + 1100
+    assert found.reason is None
+    rows = found.sizes.to_dict("records")
+    assert [row["time_waste_ns"] for row in rows] == [0, 90]
+    assert [row["other_kernels"] for row in rows] == [0, 2]
+    assert rows[1]["time_share"] == 90 / (900 + 900 + 880)
+
+
+def test_a_shape_that_was_not_measured_is_left_out_and_said(source) -> None:
+    # 301 tokens lie between measured sizes: nothing is interpolated
+    made = decided((300, 512, "full"), (301, 512, "full"), (8, 8, "full"))
+    found = padding(source(**made, calibration=own()))
+    assert (found.time_waste_ns, found.timed_steps, found.replayed_steps) == (50, 2, 3)
+    assert found.reason == "1 of 3 steps have token counts that carry less than 1 % of the run each: not timed"
+    assert found.sizes["timed_steps"].tolist() == [1, 1]
+
+
+def test_a_mode_of_its_own_is_no_measurement_of_another(source) -> None:
+    found = padding(source(**decided((300, 512, "piecewise")), calibration=own()))
+    assert (found.time_waste_ns, found.timed_steps) == (None, 0)
+    assert found.time_waste_mean_ns is None
+    assert found.reason.startswith("1 of 1 steps")
+
+
+def test_saving_needs_every_timed_step_eager(source) -> None:
+    made = decided((300, 512, "full"), (8, 8, "full"))
+    found = padding(source(**made, calibration=own(eager={"full/8/8": 1500})))
+    assert (found.time_waste_ns, found.replay_saving_ns) == (50, None)
+    assert found.reason == "no eager time of every shape in this run"
+    assert found.sizes["replay_saving_ns"].tolist()[0] == 1100
