@@ -98,7 +98,7 @@ def test_the_factory_knows_its_devices(ledger):
     assert DEVICES == ("cpu", "sim", "cuda")
     for name, model, message in (
         ("tpu", None, "unknown device 'tpu'; known: cpu, sim, cuda"),
-        ("cuda", None, "device 'cuda' is not available in this version; use --device sim or cpu"),
+        ("cuda", None, "device 'cuda' needs an NVIDIA GPU"),
         ("sim", "llama-9t", "cost model 'llama-9t' is not calibrated .* \\(calibrated: round\\)"),
     ):
         with pytest.raises(UsageError, match=message):
