@@ -25,7 +25,7 @@ Said = Callable[[str], None]
 CYCLES_PER_US = 2_000
 """At most: what `torch.cuda._sleep` counts in at 1.98 GHz. A slower clock only sleeps longer."""
 LAUNCH_US = 40
-"""Host time allowed for one queued call, so that everything timed stands in the queue before the first one starts."""
+"""Ample for one graph, or a few kernels."""
 
 
 class Replayable(Protocol):
@@ -48,8 +48,11 @@ class Bench(Protocol):
         """Host time of one call: the least of three medians. The device is drained every `batch` calls."""
         ...
 
-    def device_ns(self, call: Call, *, inner: int = 6, repeats: int = 5) -> float:
-        """Device time of one call, from events around `inner` queued calls; median of `repeats`."""
+    def device_ns(self, call: Call, *, inner: int = 6, repeats: int = 5, launch_us: int = LAUNCH_US) -> float:
+        """Device time of one call, from events around `inner` queued calls; median of `repeats`.
+
+        `launch_us` is host time allowed for one call: so long the stream is kept busy before the first one starts.
+        """
         ...
 
     def graph(self, call: Call) -> Replayable:
@@ -99,14 +102,14 @@ class GpuBench:
         call()
         return min(statistics.median(self._host_samples(call, repeats, batch)) for _ in range(3))
 
-    def device_ns(self, call: Call, *, inner: int = 6, repeats: int = 5) -> float:
+    def device_ns(self, call: Call, *, inner: int = 6, repeats: int = 5, launch_us: int = LAUNCH_US) -> float:
         """See Bench."""
         start, end = self.event(), self.event()
         call()
         samples: list[float] = []
         for _ in range(repeats):
             torch.cuda.synchronize()
-            self.occupy(LAUNCH_US * inner)
+            self.occupy(launch_us * inner)
             start.record(self._stream)
             for _ in range(inner):
                 call()

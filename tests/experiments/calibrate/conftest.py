@@ -40,7 +40,7 @@ class FakeBench:
         call()
         return 5000.0
 
-    def device_ns(self, call, *, inner=6, repeats=5) -> float:
+    def device_ns(self, call, *, inner=6, repeats=5, launch_us=40) -> float:
         call()
         self.device_calls += 1
         return 1000.0 + self.device_calls
