@@ -7,7 +7,7 @@ import gc
 import os
 import platform
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,11 @@ from ..instrumentation.telemetry import TelemetrySampler
 from ..runner.devices import make_device
 from ..runner.devices.base import Device
 from ..runner.devices.calibration import load_calibration
-from ..runner.devices.calibration_rows import calibration_rows
+from ..runner.devices.calibration_rows import CalibrationRow, calibration_rows
 from ..runner.invariants.checker import CheckReport
 from ..runner.model_runner import build_runner
 from ..workloads.workload import Workload
+from .graph_rows import capture_rows, graph_notes
 from .loop import LoopLimits, LoopOutcome, StepLoop
 from .plan import parameters
 from .resolve import MICRO_ABOVE_PAIRS, attention_pairs, measured_steps, workload_of
@@ -102,32 +103,57 @@ def measure(
 
     Raises UsageError for what cannot be built, BrokenInvariant when a check of the runner fails.
     """
-    workload = workload_of(spec)
-    ledger, sampler = Ledger(), TelemetrySampler()
-    device = _device(spec, ledger)
-    try:
-        probe = Probe(ledger, device.clock, marks=device)
-        runner = build_runner(spec.runner, device, probe, ledger)
-        ledger.take()  # what building did (captures, fills) is no step
-        writer = RecordingWriter(folder, _meta(spec, workload, device, sampler, sweep))
-        hook = _BetweenSteps(device, ledger, writer, sampler, progress)
-        loop = StepLoop(workload, runner, probe, device)
-        steps = measured_steps(spec.measure, spec.device)
-        limits = LoopLimits(warmup_steps=spec.measure.warmup_steps or 0, steps=steps)
-        with _quiet(heavy=attention_pairs(workload) > MICRO_ABOVE_PAIRS):
-            outcome = loop.run(limits, interrupted=interrupted, progress=hook)
-        device.synchronize()
-        probe.finish()
-        writer.write(ledger.take())
-        notes = [*probe.diagnostics(), *sampler.diagnostics()]
-    finally:
-        sampler.close()
-    if device.modelled:
-        rows = calibration_rows(load_calibration(spec.calibration), spec.cost_model)
-        writer.write({"calibration": [(None, *row) for row in rows]})
-    recording = writer.finish(*(Diagnostic(*note) for note in notes))
+    workload, ledger = workload_of(spec), Ledger()
+    with closing(TelemetrySampler()) as sampler, closing(_device(spec, ledger)) as device:
+        bench = _Bench(spec, workload, device, ledger, sampler)
+        return _run(bench, folder, sweep, interrupted, progress)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """What one point is measured with."""
+
+    spec: PointSpec
+    workload: Workload
+    device: Device
+    ledger: Ledger
+    sampler: TelemetrySampler
+
+
+def _run(
+    bench: _Bench, folder: Path, sweep: SweepKeys | None, interrupted: Callable[[], bool], progress: Progress
+) -> Measured:
+    """Build the runner, run the loop, finish the recording. The runner's memory is free when this returns."""
+    spec, workload, device, ledger, sampler = bench.spec, bench.workload, bench.device, bench.ledger, bench.sampler
+    probe = Probe(ledger, device.clock, marks=device)
+    runner = build_runner(spec.runner, device, probe, ledger)
+    ledger.take()  # what building did (captures, fills) is no step
+    meta = _meta(spec, workload, device, sampler, sweep)
+    writer = RecordingWriter(folder, meta)
+    hook = _BetweenSteps(device, ledger, writer, sampler, progress)
+    loop = StepLoop(workload, runner, probe, device)
+    steps = measured_steps(spec.measure, spec.device)
+    limits = LoopLimits(warmup_steps=spec.measure.warmup_steps or 0, steps=steps)
+    with _quiet(heavy=attention_pairs(workload) > MICRO_ABOVE_PAIRS):
+        outcome = loop.run(limits, interrupted=interrupted, progress=hook)
+    device.synchronize()
+    probe.finish()
+    writer.write(ledger.take())
+    writer.write({"calibration": [(None, *row) for row in _calibration(spec, device, meta)]})
+    notes = [Diagnostic(*note) for note in (*probe.diagnostics(), *sampler.diagnostics())]
+    notes += graph_notes(device.captures, runner.executor.uncaptured)
+    if meta.environment["pin_memory"] and not device.pinned:
+        notes.append(Diagnostic("buffers", "memory", device.pinned_reason))
+    recording = writer.finish(*notes)
     checks = runner.checks.report()
     return Measured(_with_outcome(recording, outcome, checks, folder), outcome, checks)
+
+
+def _calibration(spec: PointSpec, device: Device, meta: RecordingMeta) -> list[CalibrationRow]:
+    """The costs that a modelled device went by, or what captures took of a real one."""
+    if device.modelled:
+        return calibration_rows(load_calibration(spec.calibration), spec.cost_model)
+    return capture_rows(device.captures, meta.environment)
 
 
 def _device(spec: PointSpec, ledger: Ledger) -> Device:

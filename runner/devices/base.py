@@ -90,12 +90,18 @@ class Device(Protocol):
     """True when device times come from a model and not from a device."""
     tensor_device: torch.device
     clock: Clock
-    pinned: bool
-    """Whether host_tensor can give page-locked memory (or, on a modelled device, is charged as if it were)."""
-    pinned_reason: str
-    """Why not, when `pinned` is False; else empty."""
     captures: list[CaptureFigures]
     """One entry a captured graph, in the order of capture; empty where captures take no memory of a device."""
+
+    @property
+    def pinned(self) -> bool:
+        """Whether host_tensor can give page-locked memory (or, on a modelled device, is charged as if it were)."""
+        ...
+
+    @property
+    def pinned_reason(self) -> str:
+        """Why not, when `pinned` is False; else empty."""
+        ...
 
     def empty(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """A zeroed device tensor whose address stays fixed for the device's life."""
