@@ -3,7 +3,10 @@
 import pandas as pd
 import pytest
 from stepscope.analysis.graph_memory import (
-    GraphMemory, estimate_graph_memory, graph_memory, judge_graph_memory,
+    GraphMemory,
+    estimate_graph_memory,
+    graph_memory,
+    judge_graph_memory,
 )  # fmt: skip
 
 MIB, GIB = 1 << 20, 1 << 30
