@@ -1,10 +1,11 @@
 """The `cuda` device: real streams, events, copies and graphs. Nothing in a step synchronises but the waits asked for.
 
 Device times come from events. An operation's borders are stamps on its stream; two neighbours share one, so a step
-records few. Rows that need device times wait in a list until the clock corridor of their window is fitted
-(`synchronize`, and whenever a window has closed); host times are those of the call.
-A copy that found its stream idle has no point in time: its begin lies anywhere between the call and the end minus the
-fastest transfer, so it carries that as its error, and `queued` is False.
+records few. Rows that need device times wait in a list until the clock corridor of their window is fitted; both are
+done in small portions while the host waits for the device anyway, and to the end in `synchronize`. Host times are
+those of the call.
+A copy of which no event shows that it ran behind other work has no point in time: its begin lies anywhere between the
+call and the end minus the fastest transfer, so it carries that as its error, and `queued` is False.
 """
 
 from __future__ import annotations
@@ -21,16 +22,20 @@ from ...instrumentation.clock import Clock, MonotonicClock
 from ...instrumentation.probe.ledger import Ledger
 from .base import CaptureFigures, Event, GraphKey, NoGraphMemory, StreamName, T, Work
 from .calibration import calibration_of
-from .cuda_events import EventTimeline, Stamp
+from .cuda_events import BACKLOG, EventTimeline, Stamp
 from .cuda_graphs import CapturedGraph, GraphRecorder
 from .cuda_memory import make_host_memory
-from .cuda_rows import CopyCorrection, DeviceRows, OpenOperation
+from .cuda_rows import CopyCorrection, DeviceRows, OpenOperation, notes
 from .memory import tensor_bytes
-from .streams import STREAMS, HappensBefore, StreamOrder
+from .streams import STREAMS, HappensBefore, StreamOrder, lane_of
 
 HOST_LANE = "host:main"
 TIMED_COPY_BYTES = 16 * 1024
 """Shorter copies carry no event: below about 1 MiB an event pair cannot resolve them, and an event costs 2-3 us."""
+PORTION = 32
+"""Stamps read, and rows written, in one wait for the device: three steps' worth, about 50 us of host time."""
+MAX_MARKS = 65_536
+"""Marks kept until they are read. A phase that an exception left never reads its first one."""
 
 
 class CudaDevice:
@@ -53,13 +58,17 @@ class CudaDevice:
         self._host = make_host_memory()
         self._graphs: dict[GraphKey, CapturedGraph] = {}
         self._recorder = GraphRecorder()
+        self._capturing = False
         self.captures: list[CaptureFigures] = []
-        self.events = EventTimeline()
-        self.events.start(self._streams["compute"], self.clock.now_ns())
+        self.events = EventTimeline(self.tensor_device)
+        self.events.start(self._streams["compute"])
+        self._lanes = {name: self.events.lane(stream) for name, stream in self._streams.items()}
         self._rows = DeviceRows(ledger, self.events, correction)
         self._timing = timing
-        self._marks: list[Stamp] = []
-        self._border: dict[StreamName, Stamp | None] = dict.fromkeys(STREAMS)
+        self._marks: dict[int, tuple[Stamp, int]] = {}  # until read: the stamp, and when the mark was asked for
+        self._num_marks = 0
+        self._aside: set[StreamName] = set()  # streams that got work since the last mark and were not joined since
+        self._unjoined: set[StreamName] = set()
 
     # Memory
 
@@ -109,12 +118,15 @@ class CudaDevice:
         consumes: Sequence[int] = (),
     ) -> T:
         """Run `fn` with `stream` current; all that it enqueues counts as one operation."""
-        with self._on(stream):
+        if stream == "compute":
+            return self._timed(name, "kernel", fn, stream, consumes)
+        with torch.cuda.stream(self._streams[stream]):
             return self._timed(name, "kernel", fn, stream, consumes)
 
     def capture(self, key: GraphKey, fn: Callable[[], torch.Tensor]) -> None:
-        """Capture `fn`; the event worker keeps away from the driver meanwhile."""
+        """Capture `fn`; whoever reads events keeps away from the driver meanwhile, and no mark is taken."""
         refusal = ""
+        self._capturing = True
         try:
             with self.events.lock:
                 self._graphs[key], figures = self._recorder.capture(key, fn)
@@ -122,6 +134,8 @@ class CudaDevice:
             if "out of memory" not in str(error):
                 raise
             refusal = str(error).splitlines()[0]
+        finally:
+            self._capturing = False
         if refusal:  # raised out here, where no frame of the capture holds its tensors any more
             torch.cuda.empty_cache()
             raise NoGraphMemory(refusal)
@@ -143,30 +157,42 @@ class CudaDevice:
 
     # Order
 
+    def activate(self) -> None:
+        """Make this device's compute stream the current one: for a process with several of them on one GPU."""
+        torch.cuda.set_stream(self._streams["compute"])
+
     def record(self, stream: StreamName) -> Event:
         """An event behind everything on `stream`; its stamp doubles as a border."""
-        stamp = self._stamp(stream)
+        lane, now_ns = self._lanes[stream], self.clock.now_ns()
+        stamp = lane.record(now_ns) if self._timing else lane.record_untimed(now_ns)
         event = self._order.event(stream)
         return Event(stream, event.op, (stamp, event))
 
     def stream_wait(self, stream: StreamName, event: Event) -> None:
         """Later operations of `stream` start after `event`."""
-        stamp, plain = _parts(event)
-        if stamp.event is not None:
-            self._streams[stream].wait_event(stamp.event)
-        self._border[stream] = None
+        stamp, plain = self._parts(event)
+        pending = stamp.event  # the worker may take it away at any time: then it has fired
+        if pending is not None:
+            self._streams[stream].wait_event(pending)
+        self._lanes[stream].border = None
         self._order.wait(stream, plain)
+        if stream == "compute":
+            self._aside.discard(plain.stream)
 
     def host_wait(self, event: Event, reason: str) -> None:
         """Block until `event` has fired. The return is an upper bound for the device clock."""
-        stamp, plain = _parts(event)
+        stamp, plain = self._parts(event)
         call_ns = self.clock.now_ns()
         pending = stamp.event
         if pending is not None:
+            if self._timing and (self.events.backlog > BACKLOG or not pending.query()):
+                self.events.settle(PORTION)
+                self._rows.advance(PORTION)
             pending.synchronize()
         return_ns = self.clock.now_ns()
         if pending is not None:
             stamp.returned_ns = return_ns
+            stamp.lane.done = max(stamp.lane.done, stamp.number)
         self._ledger.add("waits", HOST_LANE, reason, plain.op, call_ns, return_ns)
         self._known.see(plain.op)
 
@@ -181,16 +207,39 @@ class CudaDevice:
     # Timing
 
     def mark(self) -> int | None:
-        """A stamp on the compute stream; the last one again when nothing was enqueued since."""
-        if not self._timing:
+        """A stamp on the compute stream; the last one again when nothing was enqueued since. None within a capture.
+
+        Work that went to another stream since the mark before, and that the compute stream does not wait for, does not
+        lie before this mark: then there is none, and `diagnostics` names the stream.
+        """
+        if not self._timing or self._capturing:
             return None
-        self._marks.append(self._at_border("compute"))
-        return len(self._marks) - 1
+        if self._aside:
+            self._unjoined.update(self._aside)
+            self._aside.clear()
+            return None
+        number = self._num_marks
+        self._num_marks = number + 1
+        now_ns, lane, marks = self.clock.now_ns(), self._lanes["compute"], self._marks
+        marks[number] = (lane.border or lane.record(now_ns), now_ns)
+        if len(marks) > MAX_MARKS:
+            del marks[next(iter(marks))]
+        return number
 
     def resolve_mark(self, mark: int) -> tuple[int, int] | None:
-        """Known once the clock corridor of its window is fitted."""
-        self._rows.emit()
-        return self._rows.host_time(self._marks[mark])
+        """Known once the clock corridor of its window is fitted. A mark can be read once.
+
+        On an idle stream the stamp may have fired long before the mark was asked for; an event of its own would have
+        fired then, so the later of the two times counts.
+        """
+        found = self._marks.get(mark)
+        if found is None or not self._rows.is_final(found[0]):
+            return None
+        known = self._rows.host_time(found[0])
+        if known is None:
+            return None
+        del self._marks[mark]
+        return max(known[0], found[1]), known[1]
 
     def paused(self) -> AbstractContextManager[None]:
         """Nothing: real time does not stop."""
@@ -210,7 +259,7 @@ class CudaDevice:
         for stream in STREAMS:
             self._known.see(self._order.event(stream).op)
         self.events.resolve(self.clock.now_ns())
-        self._rows.emit(final=True)
+        self._rows.finish()
 
     def close(self) -> None:
         """End the event worker, drop the graphs, give cached memory back to the driver."""
@@ -223,54 +272,61 @@ class CudaDevice:
             torch.cuda.set_stream(torch.cuda.default_stream())
             torch.cuda.empty_cache()
 
-    # Parts
+    def diagnostics(self) -> tuple[tuple[str, str, str], ...]:
+        """(table, column, reason) for what events could not tell."""
+        return tuple(notes(self._rows, self.events.lost, self._unjoined))
 
-    def _on(self, stream: StreamName) -> AbstractContextManager[object]:
-        return nullcontext() if stream == "compute" else torch.cuda.stream(self._streams[stream])
+    # Parts
 
     def _copy(self, dst: torch.Tensor, src: torch.Tensor, what: tuple[object, ...], stream: StreamName) -> int:
         size_bytes = what[1]
         assert isinstance(size_bytes, int)
         if not size_bytes:
             return 0
-        op = self._ledger.new_correlation()
+        op, lane, now_ns = self._ledger.new_correlation(), self._lanes[stream], self.clock.now_ns
         timed = self._timing and size_bytes >= TIMED_COPY_BYTES
-        begin = self._at_border(stream) if timed else None
-        call_ns = self.clock.now_ns()
-        with self._on(stream):
+        begin = lane.border or lane.record(now_ns()) if timed else lane.last
+        call_ns = now_ns()
+        if stream == "compute":
             dst.copy_(src, non_blocking=True)
-        return_ns = self.clock.now_ns()
+        else:
+            with torch.cuda.stream(self._streams[stream]):
+                dst.copy_(src, non_blocking=True)
+        return_ns = now_ns()
         self._enqueued(op, stream, ())
-        end = self._at_border(stream) if timed else None
-        is_async = "pageable" not in what
-        opened = OpenOperation(self._ledger.step, op, begin, end, call_ns, return_ns)
-        self._rows.add_copy(opened, what, stream, is_async)
+        end = lane.record(now_ns()) if timed else None
+        self._rows.waiting.append(OpenOperation(
+            self._ledger.step, op, begin, end, call_ns, return_ns, what, lane_of(stream), "pageable" not in what,
+        ))  # fmt: skip
         return op
 
     def _timed(self, name: str, kind: str, fn: Callable[[], T], stream: StreamName, consumes: Sequence[int]) -> T:
-        op = self._ledger.new_correlation()
-        begin = self._at_border(stream) if self._timing else None
-        call_ns = self.clock.now_ns()
+        ledger, lane, now_ns, timing = self._ledger, self._lanes[stream], self.clock.now_ns, self._timing
+        op = ledger.new_correlation()
+        begin = lane.border or lane.record(now_ns()) if timing else None
+        call_ns = now_ns()
         result = fn()
-        return_ns = self.clock.now_ns()
+        return_ns = now_ns()
         self._enqueued(op, stream, consumes)
-        end = self._at_border(stream) if self._timing else None
-        self._ledger.add("spans", HOST_LANE, name, "launch", None, call_ns, return_ns, 0, op)
-        self._rows.add_span(OpenOperation(self._ledger.step, op, begin, end, call_ns, return_ns), name, kind, stream)
+        end = lane.record(now_ns()) if timing else None
+        ledger.rows["spans"].append((ledger.step, HOST_LANE, name, "launch", None, call_ns, return_ns, 0, op))
+        self._rows.waiting.append(OpenOperation(
+            ledger.step, op, begin, end, call_ns, return_ns, (lane_of(stream), name, kind)
+        ))  # fmt: skip
         return result
 
     def _enqueued(self, op: int, stream: StreamName, consumes: Sequence[int]) -> None:
         self._known.enqueue(op, stream, self._order.enqueue(stream, op, consumes))
-        self._border[stream] = None
+        self._lanes[stream].border = None
+        if stream != "compute":
+            self._aside.add(stream)
 
-    def _stamp(self, stream: StreamName) -> Stamp:
-        stamp = self.events.record(stream, self._streams[stream], self.clock.now_ns())
-        self._border[stream] = stamp
-        return stamp
-
-    def _at_border(self, stream: StreamName) -> Stamp:
-        """The stamp behind the last operation: recorded now, unless nothing came since the last one."""
-        return self._border[stream] or self._stamp(stream)
+    def _parts(self, event: Event) -> tuple[Stamp, Event]:
+        assert isinstance(event.handle, tuple), "an event of another kind of device"
+        stamp, plain = event.handle
+        if stamp.lane.timeline is not self.events:
+            raise UsageError(f"an event of another device's stream {event.stream}: it cannot be waited for here")
+        return stamp, plain
 
 
 def make_cuda(ledger: Ledger, *, timing: bool = True) -> CudaDevice:
@@ -284,12 +340,10 @@ def make_cuda(ledger: Ledger, *, timing: bool = True) -> CudaDevice:
     correction = CopyCorrection()
     if known is not None:
         correction = CopyCorrection(
-            queued_bias_ns=known.event_bias_ns.queued, peak_bytes_per_s=known.peak_copy_bytes_per_s
+            queued_bias_ns=known.event_bias_ns.queued,
+            peak_bytes_per_s=known.peak_copy_bytes_per_s,
+            launch_ns=known.host_cost_ns.launch,
+            kernel_latency_ns=known.launch_latency_ns.kernel,
+            graph_latency_ns=known.launch_latency_ns.graph,
         )
     return CudaDevice(ledger, correction, timing=timing)
-
-
-def _parts(event: Event) -> tuple[Stamp, Event]:
-    assert isinstance(event.handle, tuple), "an event of another device"
-    stamp, plain = event.handle
-    return stamp, plain

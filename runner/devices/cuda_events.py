@@ -1,8 +1,9 @@
-"""Timing events of the `cuda` device: a pool, and a worker that turns fired events into integers on one device axis.
+"""Timing events of the `cuda` device: a pool, and what turns fired events into integers on one device axis.
 
-Recording takes a pooled event and a cached stream object; nothing here waits. The worker asks each stream's oldest
-unresolved event and stops at the first that has not fired. It holds `lock` while it talks to the driver: who captures a
-graph takes the lock, because an event query from another thread would invalidate the capture.
+Recording takes a pooled event and a cached stream object; nothing here waits. Fired events are read later: by the
+owner in bounded portions while it has to wait for the device anyway (`settle`), and by a worker for whatever is left.
+Both hold `lock` while they talk to the driver: who captures a graph takes the lock, because an event query from another
+thread would invalidate the capture.
 """
 
 from __future__ import annotations
@@ -10,28 +11,91 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
+
+from ...errors import UsageError
 
 POOL_SIZE = 1024
 REBASE_NS = 1_000_000_000
 """elapsed_time is a float32 of milliseconds: its step is 0.06 us at 1 s, 62 us at 600 s. So the anchor moves along."""
 POLL_S = 0.05
 WATCHDOG_NS = 60_000_000_000
+BACKLOG = POOL_SIZE // 2
+"""Stamps that may wait to be read before somebody has to read them, wait for the device or not."""
 
 
-@dataclass(slots=True)
 class Stamp:
-    """One recorded event. `device_ns` is written by the worker once the event has fired."""
+    """One recorded event. `device_ns` is written once the event has fired and was read; then `event` is given up.
 
-    stream: str
-    event: torch.cuda.Event | None
-    recorded_ns: int
-    device_ns: int | None = None
-    returned_ns: int | None = None
-    """Host time at which a wait for this event returned, if one did."""
-    lost: bool = False
+    recorded_ns  host time at which recording began: the event fired after it
+    returned_ns  host time at which a wait for this event returned, if one did: the event fired before it
+    lost         it did not fire within the watchdog's time
+    number       its place on its lane
+    lane         whose it is; another device cannot wait for it
+    """
+
+    __slots__ = ("device_ns", "event", "lane", "lost", "number", "recorded_ns", "returned_ns")
+
+    def __init__(self, event: torch.cuda.Event, recorded_ns: int, lane: StampLane, number: int) -> None:
+        self.event: torch.cuda.Event | None = event
+        self.recorded_ns = recorded_ns
+        self.lane = lane
+        self.number = number
+        self.device_ns: int | None = None
+        self.returned_ns: int | None = None
+        self.lost = False
+
+
+class UntimedStamp(Stamp):
+    """An event that nobody will read. It goes back to the pool when nobody holds the stamp any more.
+
+    Hazard: not earlier, for a wait on an event that was recorded again would wait for the later work.
+    """
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        if self.event is not None:
+            self.lane.timeline.pool.append(self.event)
+
+
+class StampLane:
+    """Stamps of one stream, in recording order.
+
+    border   the stamp behind the last operation, None if nothing was recorded behind it
+    last     the latest stamp, operations behind it or not
+    waiting  stamps that nobody has read yet
+    done     number of a stamp that is known to have fired, with all before it: somebody waited for it
+    """
+
+    __slots__ = ("_number", "_stream", "border", "done", "last", "timeline", "waiting")
+
+    def __init__(self, stream: torch.cuda.Stream, timeline: EventTimeline) -> None:
+        self.timeline = timeline
+        self.border: Stamp | None = None
+        self.last: Stamp | None = None
+        self.waiting: deque[Stamp] = deque()
+        self.done = 0
+        self._number = 0
+        self._stream = stream
+
+    def record(self, now_ns: int) -> Stamp:
+        """A stamp behind everything on the stream. A fresh event is made when the pool runs dry: never a reuse."""
+        self._number = number = self._number + 1
+        event = self.timeline.fresh()
+        event.record(self._stream)
+        stamp = Stamp(event, now_ns, self, number)
+        self.waiting.append(stamp)
+        self.border = self.last = stamp
+        return stamp
+
+    def record_untimed(self, now_ns: int) -> Stamp:
+        """The same for a device that takes no times: something to wait for, and nothing to read."""
+        event = self.timeline.fresh()
+        event.record(self._stream)
+        return UntimedStamp(event, now_ns, self, 0)
 
 
 @dataclass(slots=True)
@@ -40,71 +104,103 @@ class _Anchor:
     device_ns: int
 
 
-@dataclass
 class EventTimeline:
-    """Stamps in recording order, resolved in the background. Device time 0 is the first event of all."""
+    """Device times of the stamps of one device's streams. Device time 0 is the first event of all.
 
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    `event_type` is for tests without a GPU. Raises UsageError for a stream of another device: times of two devices
+    have no common axis.
+    """
 
-    def __post_init__(self) -> None:
-        self._pool: deque[torch.cuda.Event] = deque(torch.cuda.Event(enable_timing=True) for _ in range(POOL_SIZE))
-        self._waiting: dict[str, deque[Stamp]] = {}
-        self._anchor: _Anchor | None = None
+    def __init__(
+        self, device: torch.device, event_type: type[torch.cuda.Event] = torch.cuda.Event, *, worker: bool = True
+    ) -> None:  # fmt: skip
+        self.lock = threading.Lock()
+        self.event_type = event_type
+        self.pool: deque[torch.cuda.Event] = deque(event_type(enable_timing=True) for _ in range(POOL_SIZE))
         self.resolved: deque[Stamp] = deque()
         """Stamps with a device time, for the owner of the clock corridor to consume."""
+        self.lost = 0
+        self._device = device
+        self._lanes: list[StampLane] = []
+        self._anchor: _Anchor | None = None
         self._stop = threading.Event()
-        self._worker = threading.Thread(target=self._run, name="stepscope-events", daemon=True)
-        self._worker.start()
+        self._worker = threading.Thread(target=self._run, name="stepscope-events", daemon=True) if worker else None
+        if self._worker is not None:
+            self._worker.start()
 
-    def start(self, stream: torch.cuda.Stream, now_ns: int) -> None:
+    def fresh(self) -> torch.cuda.Event:
+        """An event that nobody waits for; a new one when the pool is dry."""
+        try:
+            return self.pool.popleft()
+        except IndexError:
+            return self.event_type(enable_timing=True)
+
+    def lane(self, stream: torch.cuda.Stream) -> StampLane:
+        """The lane of a stream; to be made once for each."""
+        if stream.device != self._device:
+            raise UsageError(f"stream of {stream.device} on the timeline of {self._device}: give it one of its own")
+        lane = StampLane(stream, self)
+        self._lanes.append(lane)
+        return lane
+
+    def start(self, stream: torch.cuda.Stream) -> None:
         """Record the first anchor and wait for it. Once, before the first step."""
-        event = torch.cuda.Event(enable_timing=True)
+        event = self.event_type(enable_timing=True)
         event.record(stream)
         event.synchronize()
         self._anchor = _Anchor(event, 0)
 
-    def record(self, name: str, stream: torch.cuda.Stream, now_ns: int) -> Stamp:
-        """A stamp behind everything on `stream`. A fresh event is made when the pool runs dry: never a reuse."""
+    @property
+    def backlog(self) -> int:
+        """Stamps that nobody has read yet."""
+        return sum(len(lane.waiting) for lane in self._lanes)
+
+    def settle(self, limit: int) -> None:
+        """Read at most `limit` stamps that are known to have fired, without asking any; nothing while others read."""
+        if not self.lock.acquire(blocking=False):
+            return
         try:
-            event = self._pool.popleft()
-        except IndexError:
-            event = torch.cuda.Event(enable_timing=True)
-        event.record(stream)
-        stamp = Stamp(name, event, now_ns)
-        self._waiting.setdefault(name, deque()).append(stamp)
-        return stamp
+            for lane in self._lanes:
+                waiting = lane.waiting
+                while limit and waiting and waiting[0].number <= lane.done:
+                    limit -= 1
+                    self._take(waiting.popleft())
+        finally:
+            self.lock.release()
 
     def resolve(self, now_ns: int) -> None:
-        """Take the device time of every event that has fired. Called by the worker, and by the owner when idle."""
+        """Read every event that has fired. Called by the worker, and by the owner when the device is idle."""
         with self.lock:
-            for waiting in self._waiting.values():
-                self._drain(waiting, now_ns)
+            for lane in self._lanes:
+                self._drain(lane, now_ns)
 
-    def _drain(self, waiting: deque[Stamp], now_ns: int) -> None:
+    def _drain(self, lane: StampLane, now_ns: int) -> None:
+        waiting = lane.waiting
         while waiting:
             stamp = waiting[0]
-            event = stamp.event
-            assert event is not None
-            if not event.query():
-                if now_ns - stamp.recorded_ns > WATCHDOG_NS:
-                    stamp.lost = True
-                    waiting.popleft()
-                    continue
+            assert stamp.event is not None, "a stamp that waits to be read has its event"
+            if stamp.number <= lane.done or stamp.event.query():
+                self._take(waiting.popleft())
+            elif now_ns - stamp.recorded_ns > WATCHDOG_NS:
+                stamp.lost = True
+                self.lost += 1
+                waiting.popleft()
+            else:
                 return
-            waiting.popleft()
-            self._take(stamp, event)
 
-    def _take(self, stamp: Stamp, event: torch.cuda.Event) -> None:
-        anchor = self._anchor
-        assert anchor is not None
-        stamp.device_ns = anchor.device_ns + round(anchor.event.elapsed_time(event) * 1e6)
+    def _take(self, stamp: Stamp) -> None:
+        event, anchor = stamp.event, self._anchor
+        assert anchor is not None, "the timeline was not started"
+        assert event is not None, "a stamp that waits to be read has its event"
+        device_ns = anchor.device_ns + round(anchor.event.elapsed_time(event) * 1e6)
+        stamp.device_ns = device_ns
         stamp.event = None
         self.resolved.append(stamp)
-        if stamp.device_ns - anchor.device_ns > REBASE_NS:
-            self._pool.append(anchor.event)
-            self._anchor = _Anchor(event, stamp.device_ns)
+        if device_ns - anchor.device_ns > REBASE_NS:
+            self.pool.append(anchor.event)
+            self._anchor = _Anchor(event, device_ns)
         else:
-            self._pool.append(event)
+            self.pool.append(event)
 
     def _run(self) -> None:
         while not self._stop.wait(POLL_S):
@@ -113,4 +209,5 @@ class EventTimeline:
     def close(self) -> None:
         """Stop the worker."""
         self._stop.set()
-        self._worker.join()
+        if self._worker is not None:
+            self._worker.join()

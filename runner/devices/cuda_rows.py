@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...instrumentation.device_clock import ClockCorridor
-from ...instrumentation.probe.ledger import Ledger
-from .base import StreamName
+from ...instrumentation.probe.ledger import Ledger, Row
 from .cuda_events import EventTimeline, Stamp
-from .streams import lane_of
 
 
-@dataclass(frozen=True, slots=True)
-class OpenOperation:
-    """One enqueued operation: its step, its correlation, its borders (None: not timed), its call on the host."""
+class OpenOperation(NamedTuple):
+    """One enqueued operation until its row is written.
+
+    begin, end   the stamps before and behind it on its stream; begin may be of long ago. end None: it was not timed
+    call_ns, return_ns   its enqueueing call on the host
+    row          what its row says apart from times: of a copy direction to buffer, of a span lane, name, kind
+    lane         a copy's lane, "" for a span;  is_async  of a copy
+    """
 
     step: int | None
     op: int
@@ -22,31 +27,30 @@ class OpenOperation:
     end: Stamp | None
     call_ns: int
     return_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Copy:
-    open: OpenOperation
-    what: tuple[object, ...]  # direction, size_bytes, changed_bytes, src_kind, dst_kind, buffer
-    lane: str
-    is_async: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Span:
-    open: OpenOperation
-    name: str
-    kind: str
-    lane: str
+    row: tuple[object, ...]
+    lane: str = ""
+    is_async: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class CopyCorrection:
-    """What a calibration knows of timing copies: the queued pair's excess, its spread, the fastest transfer."""
+    """What a calibration knows of timing operations by events.
+
+    queued_bias_ns    by how much the pair around a copy on a busy queue reads long;  queued_err_ns  what is left then
+    peak_bytes_per_s  the fastest transfer
+    launch_ns         host cost of the first launch of a call;  latency_ns  from there to its start, by kind
+    """
 
     queued_bias_ns: int = 0
     queued_err_ns: int = 1_500
     peak_bytes_per_s: float = float("inf")
+    launch_ns: int = 7_000
+    kernel_latency_ns: int = 2_100
+    graph_latency_ns: int = 5_600
+
+
+Point = tuple[int, int]
+"""(time_ns, err_ns) on the host's clock."""
 
 
 class DeviceRows:
@@ -55,94 +59,129 @@ class DeviceRows:
     def __init__(self, ledger: Ledger, events: EventTimeline, correction: CopyCorrection) -> None:
         self.corridor = ClockCorridor()
         self.clock_faults = 0
+        self.waiting: deque[OpenOperation] = deque()
         self._ledger = ledger
         self._events = events
         self._correction = correction
-        self._waiting: deque[_Copy | _Span] = deque()
+        self._newest = 0  # the latest device time that was taken in
         self._closed = 0  # windows below this number are fitted for good
 
-    def add_copy(self, opened: OpenOperation, what: tuple[object, ...], stream: StreamName, is_async: bool) -> None:
-        """A copy was enqueued; `what` is the row's columns from direction to buffer."""
-        self._waiting.append(_Copy(opened, what, lane_of(stream), is_async))
-
-    def add_span(self, opened: OpenOperation, name: str, kind: str, stream: StreamName) -> None:
-        """A kernel, a graph or an eager forward was enqueued."""
-        self._waiting.append(_Span(opened, name, kind, lane_of(stream)))
-
-    def host_time(self, stamp: Stamp) -> tuple[int, int] | None:
+    def host_time(self, stamp: Stamp) -> Point | None:
         """(time_ns, err_ns) on the host's clock; None before the stamp's window is closed, or on a clock fault."""
         device_ns = stamp.device_ns
         if device_ns is None or self.corridor.window(device_ns) >= self._closed:
             return None
         return self.corridor.to_host(device_ns)
 
-    def emit(self, *, final: bool = False) -> None:
-        """Take in what the worker resolved; write the rows of windows that are over (all of them when `final`)."""
-        newest = self._take_stamps()
-        if newest is None and not final:
-            return
-        current = self.corridor.window(newest) if newest is not None else self._closed
-        if not final and current <= self._closed:
-            return
+    def is_final(self, stamp: Stamp) -> bool:
+        """Whether `host_time` will not say more than it does now."""
+        if stamp.device_ns is None:
+            return stamp.lost
+        return self.corridor.window(stamp.device_ns) < self._closed
+
+    def advance(self, limit: int) -> None:
+        """Take in at most `limit` stamps; when a window has closed behind them fit it; write at most `limit` rows."""
+        self._take_stamps(limit)
+        current = self.corridor.window(self._newest)
+        if current > self._closed:
+            self.corridor.fit(since=self._closed)
+            self._closed = current
+        self._write(limit)
+
+    def finish(self) -> None:
+        """Take in everything and write every row: with the times that are known by now."""
+        self._take_stamps(len(self._events.resolved))
         self.corridor.fit(since=self._closed)
-        self._closed = current + 1 if final else current
-        while self._waiting and self._write(self._waiting[0], final):
-            self._waiting.popleft()
+        self._closed = self.corridor.window(self._newest) + 1
+        self._write(len(self.waiting))
+        while self.waiting:
+            self._append(self.waiting.popleft())
 
-    def _take_stamps(self) -> int | None:
-        newest = None
-        resolved = self._events.resolved
-        while resolved:
+    def _take_stamps(self, limit: int) -> None:
+        resolved, corridor = self._events.resolved, self.corridor
+        for _ in range(min(limit, len(resolved))):
             stamp = resolved.popleft()
-            newest = stamp.device_ns
-            assert newest is not None
-            self.corridor.not_before(newest, stamp.recorded_ns)
+            device_ns = stamp.device_ns
+            assert device_ns is not None, "a resolved stamp has its time"
+            self._newest = max(self._newest, device_ns)
+            corridor.not_before(device_ns, stamp.recorded_ns)
             if stamp.returned_ns is not None:
-                self.corridor.not_after(newest, stamp.returned_ns)
-        return newest
+                corridor.not_after(device_ns, stamp.returned_ns)
 
-    def _write(self, row: _Copy | _Span, final: bool) -> bool:
-        """Write one row; False when its times are still to come."""
-        opened = row.open
-        begin = end = None
-        if opened.begin is not None and opened.end is not None:
-            begin, end = self.host_time(opened.begin), self.host_time(opened.end)
-            if (begin is None or end is None) and not final:
-                return False
-        if isinstance(row, _Copy):
-            self._write_copy(row, begin, end)
-        elif begin is not None and end is not None:
-            times = (begin[0], end[0], max(begin[1], end[1]))
-            self._ledger.rows["spans"].append((opened.step, row.lane, row.name, row.kind, 0, *times, opened.op))
-        else:
-            self.clock_faults += opened.begin is not None
-            self._ledger.rows["spans"].append(
-                (opened.step, row.lane, row.name, row.kind, 0, None, None, None, opened.op)
-            )
-        return True
+    def _write(self, limit: int) -> None:
+        """Write rows from the front whose times will not change any more."""
+        waiting = self.waiting
+        while waiting and limit:
+            first = waiting[0]
+            if any(stamp is not None and not self.is_final(stamp) for stamp in (first.begin, first.end)):
+                return
+            self._append(waiting.popleft())
+            limit -= 1
 
-    def _write_copy(self, row: _Copy, begin: tuple[int, int] | None, end: tuple[int, int] | None) -> None:
-        opened = row.open
+    def _append(self, opened: OpenOperation) -> None:
+        begin = None if opened.begin is None else self.host_time(opened.begin)
+        end = None if opened.end is None else self.host_time(opened.end)
+        if opened.end is not None:
+            self.clock_faults += begin is None or end is None
+        if opened.lane:
+            self._ledger.rows["copies"].append(self._copy(opened, begin, end))
+            return
         times: tuple[int | None, ...] = (None, None, None)
-        queued = None
         if begin is not None and end is not None:
-            queued = begin[0] > opened.return_ns
-            size_bytes = row.what[1]
-            assert isinstance(size_bytes, int)
-            times = self._queued(begin, end) if queued else self._idle(opened.call_ns, end, size_bytes)
-        call = (opened.call_ns, opened.return_ns)
-        self._ledger.rows["copies"].append(
-            (opened.step, *row.what, row.lane, *call, *times, queued, row.is_async, opened.op)
-        )
+            times = self._span(opened, begin, end)
+        lane, name, kind = opened.row
+        self._ledger.rows["spans"].append((opened.step, lane, name, kind, 0, *times, opened.op))
 
-    def _queued(self, begin: tuple[int, int], end: tuple[int, int]) -> tuple[int, int, int]:
+    def _span(self, opened: OpenOperation, begin: Point, end: Point) -> tuple[int, int, int]:
+        """From the begin stamp, or from the launch where the stream had nothing to do before it.
+
+        In an idle stream the stamp before the operation fired long ago; the operation began about a launch latency
+        after its first launch. How well that is known goes into the error.
+        """
+        known, kind = self._correction, opened.row[2]
+        latency_ns = known.graph_latency_ns if kind == "graph" else known.kernel_latency_ns
+        launched = opened.call_ns + min(opened.return_ns - opened.call_ns, known.launch_ns) + latency_ns
+        err = max(begin[1], end[1])
+        if begin[0] >= launched:
+            return begin[0], max(end[0], begin[0]), err
+        start = min(launched, max(end[0], opened.call_ns))
+        return start, max(end[0], start), err + start - max(begin[0], opened.call_ns)
+
+    def _copy(self, opened: OpenOperation, begin: Point | None, end: Point | None) -> Row:
+        times: tuple[int | None, ...] = (None, None, None)
+        queued = begin is not None and begin[0] - begin[1] > opened.return_ns
+        if begin is not None and end is not None:
+            size_bytes = opened.row[1]
+            assert isinstance(size_bytes, int)
+            times = self._queued(begin, end) if queued else self._idle(opened.call_ns, begin, end, size_bytes)
+        call = (opened.call_ns, opened.return_ns)
+        return (opened.step, *opened.row, opened.lane, *call, *times, queued, opened.is_async, opened.op)
+
+    def _queued(self, begin: Point, end: Point) -> tuple[int, int, int]:
         """Both events ran on a busy stream: the pair reads long by a constant, half of it on either side."""
         bias = self._correction.queued_bias_ns
         start_ns = begin[0] + bias // 2
         return start_ns, max(end[0] - (bias - bias // 2), start_ns), begin[1] + self._correction.queued_err_ns
 
-    def _idle(self, call_ns: int, end: tuple[int, int], size_bytes: int) -> tuple[int, int, int]:
-        """The begin event fired before the copy was submitted: it may have begun anywhere from the call on."""
+    def _idle(self, call_ns: int, begin: Point, end: Point, size_bytes: int) -> tuple[int, int, int]:
+        """It is not known that anything ran before it: it may have begun anywhere from the call (or the stamp before
+        it, if that fired later) to the latest moment from which the fastest transfer still ends in time.
+        """
         latest = end[0] - round(size_bytes / self._correction.peak_bytes_per_s * 1e9)
-        earliest = min(call_ns, latest)
+        earliest = min(max(call_ns, begin[0] - begin[1]), latest)
         return (earliest + latest) // 2, end[0], (latest - earliest + 1) // 2 + end[1]
+
+
+def notes(rows: DeviceRows, lost: int, unjoined: Iterable[str]) -> list[tuple[str, str, str]]:
+    """(table, column, reason) for device times that are null, and for borders that do not say what they seem to."""
+    found = []
+    if rows.clock_faults:
+        why = f"{rows.clock_faults} operations: no line fits the clock corridor, one of the clocks is at fault"
+        found.append(("spans", "start_ns", why))
+    if lost:
+        found.append(("spans", "start_ns", f"{lost} events never fired"))
+    found += [
+        ("phases", "span_ns", f"side stream {stream} not joined: its work is not between the borders of the phase")
+        for stream in sorted(set(unjoined))
+    ]
+    return found
