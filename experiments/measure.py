@@ -27,11 +27,12 @@ from ..runner.devices.base import Device
 from ..runner.devices.calibration import load_calibration
 from ..runner.devices.calibration_rows import CalibrationRow, calibration_rows
 from ..runner.invariants.checker import CheckReport
-from ..runner.model_runner import build_runner
+from ..runner.model_runner import ModelRunner, build_runner
 from ..workloads.workload import Workload
 from .graph_rows import capture_rows, graph_notes
 from .loop import LoopLimits, LoopOutcome, StepLoop
 from .plan import parameters
+from .replay_shapes import ReplayTally
 from .resolve import MICRO_ABOVE_PAIRS, attention_pairs, measured_steps, workload_of
 from .spec import PointSpec
 
@@ -54,9 +55,10 @@ class _BetweenSteps:
     """What happens after each step, outside the measured host time: rows to the writer, telemetry, progress."""
 
     def __init__(
-        self, device: Device, ledger: Ledger, writer: RecordingWriter, sampler: TelemetrySampler, progress: Progress
+        self, device: Device, ledger: Ledger, writer: RecordingWriter, sampler: TelemetrySampler, progress: Progress,
+        tally: ReplayTally,
     ) -> None:  # fmt: skip
-        self._device, self._ledger, self._writer = device, ledger, writer
+        self._device, self._ledger, self._writer, self._tally = device, ledger, writer, tally
         self._sampler, self._progress = sampler, progress
         self._num_steps = 0
         self._next_sample_ns = 0
@@ -69,7 +71,7 @@ class _BetweenSteps:
                 self._next_sample_ns = now_ns + SAMPLE_EVERY_NS
                 self._ledger.add("telemetry", *self._sampler.sample(now_ns))
             if self._num_steps % ROWS_EVERY_STEPS == 0:
-                self._writer.write(self._ledger.take())
+                self._writer.write(self._tally.take(self._ledger))
             self._writer.flush_if_due(now_ns)
             self._progress(done, total)
 
@@ -129,8 +131,8 @@ def _run(
     runner = build_runner(spec.runner, device, probe, ledger)
     ledger.take()  # what building did (captures, fills) is no step
     meta = _meta(spec, workload, device, sampler, sweep)
-    writer = RecordingWriter(folder, meta)
-    hook = _BetweenSteps(device, ledger, writer, sampler, progress)
+    writer, tally = RecordingWriter(folder, meta), ReplayTally()
+    hook = _BetweenSteps(device, ledger, writer, sampler, progress, tally)
     loop = StepLoop(workload, runner, probe, device)
     steps = measured_steps(spec.measure, spec.device)
     limits = LoopLimits(warmup_steps=spec.measure.warmup_steps or 0, steps=steps)
@@ -138,12 +140,14 @@ def _run(
         outcome = loop.run(limits, interrupted=interrupted, progress=hook)
     device.synchronize()
     probe.finish()
-    writer.write(ledger.take())
+    writer.write(tally.take(ledger))
     writer.write({"calibration": [(None, *row) for row in _calibration(spec, device, meta)]})
     notes = [Diagnostic(*note) for note in (*probe.diagnostics(), *sampler.diagnostics())]
     notes += graph_notes(device.captures, runner.executor.uncaptured)
     if meta.environment["pin_memory"] and not device.pinned:
         notes.append(Diagnostic("buffers", "memory", device.pinned_reason))
+    if device.name == "cuda" and outcome.stopped != "interrupted":
+        notes += _own_costs(runner, spec, tally, writer, meta)
     recording = writer.finish(*notes)
     checks = runner.checks.report()
     return Measured(_with_outcome(recording, outcome, checks, folder), outcome, checks)
@@ -154,6 +158,17 @@ def _calibration(spec: PointSpec, device: Device, meta: RecordingMeta) -> list[C
     if device.modelled:
         return calibration_rows(load_calibration(spec.calibration), spec.cost_model)
     return capture_rows(device.captures, meta.environment)
+
+
+def _own_costs(
+    runner: ModelRunner, spec: PointSpec, tally: ReplayTally, writer: RecordingWriter, meta: RecordingMeta
+) -> list[Diagnostic]:
+    """Write what this run's own shapes cost. The last thing that the runner does: its cache is overwritten."""
+    from .own_costs import cost_rows
+
+    rows, notes = cost_rows(runner, spec.runner, tally, str(meta.environment.get("gpu_driver") or ""))
+    writer.write({"calibration": [(None, *row) for row in rows]})
+    return notes
 
 
 def _device(spec: PointSpec, ledger: Ledger) -> Device:

@@ -61,12 +61,16 @@ class GraphKey:
 
 @dataclass(frozen=True, slots=True)
 class CaptureFigures:
-    """What capturing one key took: the device's free memory around it by the driver's count, and host time."""
+    """What capturing one key took: the device's free memory around it by the driver's count, and host time.
+
+    `kernel_hash` changes when other kernels are chosen; None where the driver does not name them.
+    """
 
     key: GraphKey
     free_before_bytes: int
     free_after_bytes: int
     capture_ns: int
+    kernel_hash: str | None = None
 
     @property
     def memory_bytes(self) -> int:

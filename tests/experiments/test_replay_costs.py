@@ -1,0 +1,223 @@
+"""T(padded) and T(actual) of a run's own shapes: which are measured, over which steps, and what is written down."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from stepscope.experiments import own_costs
+from stepscope.experiments.own_costs import bundled_rows, own_rows
+from stepscope.experiments.replay_costs import ReplayCost, measure_replays
+from stepscope.experiments.replay_shapes import ReplayShape, ReplayTally
+from stepscope.experiments.replay_step import fill_step, representable
+from stepscope.instrumentation.probe import Ledger, Probe
+from stepscope.instrumentation.recording.schema import TABLES
+from stepscope.runner.config import RunnerConfig
+from stepscope.runner.devices import make_device
+from stepscope.runner.devices.base import GraphKey
+from stepscope.runner.devices.calibration import load_calibration
+from stepscope.runner.model_runner import build_runner
+
+CONFIG = RunnerConfig(
+    max_num_seqs=8, max_num_batched_tokens=32, max_model_len=64, num_blocks=40, block_size=4, model="tiny",
+    graph_mode="full", capture_sizes=(8, 16),
+)  # fmt: skip
+
+
+def row(table: str, step: int, **values: object) -> tuple[object, ...]:
+    return (step, *(values.get(column.name) for column in TABLES[table]))
+
+
+def ran(step: int, tokens: int, size: int | None, kv: int = 100, *, warmup: bool = False, complete: bool = True):
+    """The rows of one step of `tokens` decode requests."""
+    return {
+        "dispatch": [row("dispatch", step, mode="full" if size else "none", size=size, num_tokens=tokens)],
+        "steps": [row("steps", step, num_reqs=tokens, num_prefill=0, kv_tokens_sum=kv, warmup=warmup,
+                      complete=complete)],
+    }  # fmt: skip
+
+
+class Meter:
+    """A bench that makes each call once and hands out the given times, then 7 ns for ever."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, *times: float) -> None:
+        self.times = itertools.chain(times, itertools.repeat(7.0))
+        self.blocks: list[int] = []
+
+    def device_ns(self, call, *, inner=6, repeats=5, launch_us=40) -> float:
+        call()
+        self.blocks.append(inner)
+        return next(self.times)
+
+    def event(self) -> Meter:
+        return self
+
+    def record(self, stream=None) -> None: ...
+
+    def elapsed_time(self, end) -> float:
+        return 0.002
+
+    def drain(self) -> None: ...
+
+    def stream(self) -> None: ...
+
+
+@pytest.fixture
+def make_runner():
+    def make(**switches):
+        ledger = Ledger()
+        device = make_device("cpu", ledger=ledger)
+        config = msg_replace(CONFIG, **switches)
+        return build_runner(config, device, Probe(ledger, device.clock, marks=device), ledger), config
+
+    return make
+
+
+def msg_replace(config: RunnerConfig, **changes) -> RunnerConfig:
+    return type(config)(**{**{name: getattr(config, name) for name in config.__slots__}, **changes})
+
+
+def shape(mode="full", size=8, tokens=5, rows=5, prefill=0, kv=50) -> ReplayShape:
+    return ReplayShape(mode, size, tokens, rows, prefill, kv, steps=1, share=1.0)
+
+
+def test_only_what_carries_one_percent_of_the_counted_steps_is_a_shape() -> None:
+    # GIVEN 100 steps of 5 tokens, one of 6, warm-up and torn steps of 7, and eager ones
+    tally = ReplayTally()
+    for step in range(100):
+        tally.add(ran(step, 5, 8, kv=step))
+    tally.add(ran(200, 6, 8))
+    tally.add(ran(201, 7, 8, warmup=True))
+    tally.add(ran(202, 7, 8, complete=False))
+    tally.add(ran(203, 30, None))
+    # THEN 6 tokens (1 of 102) are no shape, and 5 tokens stand at their median step
+    (found,) = tally.shapes()
+    assert (found.size, found.tokens, found.steps, found.kv_tokens) == (8, 5, 100, 49)
+    assert found.share == 100 / 102
+    assert [item.tokens for item in tally.shapes(least_share=0.0)] == [5, 6]
+
+
+def test_the_tally_hands_the_ledgers_rows_on() -> None:
+    ledger, tally = Ledger(), ReplayTally()
+    ledger.rows["dispatch"] += ran(3, 5, 8)["dispatch"]
+    ledger.rows["steps"] += ran(3, 5, 8)["steps"]
+    taken = tally.take(ledger)
+    assert [entry[0] for entry in taken["steps"]] == [3]
+    assert ledger.rows["steps"] == []
+    assert len(tally.shapes()) == 1
+
+
+def test_a_rebuilt_step_has_the_rows_tokens_and_kv_of_the_shape(make_runner) -> None:
+    runner, config = make_runner()
+    containers = runner.inputs.containers
+    inputs = fill_step(containers, shape(tokens=11, rows=5, prefill=2, kv=47), config.num_blocks, config.block_size)
+    assert inputs.num_scheduled.tolist() == [1, 1, 1, 4, 4]
+    assert (int(inputs.seq_lens.sum()), inputs.is_prefilling.tolist()) == (47, [False] * 3 + [True] * 2)
+    assert containers.query_start_loc.tolist() == [0, 1, 2, 3, 7, 11, 11, 11, 11]
+    assert containers.seq_lens.tolist() == [10, 10, 9, 9, 9, 0, 0, 0]
+    assert containers.positions[:11].tolist() == [9, 9, 8, 5, 6, 7, 8, 5, 6, 7, 8]
+    used = containers.block_table[containers.block_table > 0]
+    assert len(used) == len(used.unique()) == 15  # no two rows share a block
+    slots = containers.slot_mapping
+    assert len(slots[:11].unique()) == 11
+    assert int(slots[:11].min()) >= config.block_size  # never the null block
+    assert slots[11:].tolist() == [-1] * 21
+
+
+def test_kv_beyond_the_cache_reuses_blocks_and_never_the_null_block(make_runner) -> None:
+    runner, config = make_runner()
+    fill_step(runner.inputs.containers, shape(tokens=8, rows=8, kv=8 * 64), config.num_blocks, config.block_size)
+    table = runner.inputs.containers.block_table
+    assert int(table[:8, :16].min()) == 1
+    assert int(table.max()) == config.num_blocks - 1
+
+
+def test_steps_with_rows_that_have_no_token_are_not_rebuilt() -> None:
+    assert not representable(shape(tokens=4, rows=5))
+    assert not representable(shape(tokens=4, rows=0))
+
+
+@pytest.mark.parametrize("mode", ["full", "piecewise"])
+@pytest.mark.parametrize("step", [(5, 5, 0), (11, 4, 2)])
+def test_padded_and_actual_size_compute_the_same_step(make_runner, mode, step) -> None:
+    # GIVEN both graphs of one rebuilt step
+    tokens, rows, prefill = step
+    wanted = shape(mode=mode, size=8 if tokens <= 8 else 16, tokens=tokens, rows=rows, prefill=prefill)
+    runner, config = make_runner(graph_mode=mode)
+    seen = []
+    run = runner.executor.run
+
+    def watched(plan, inputs, metadata):
+        hidden = run(plan, inputs, metadata)
+        seen.append((plan.mode, plan.padded_tokens, hidden[:tokens].clone()))
+        return hidden
+
+    runner.executor.run = watched
+    # WHEN they are measured
+    measure_replays(runner, config, Meter(), [wanted])
+    # THEN padded, actual and eager ran, with the same hidden states for the real tokens
+    assert {(ran_as, size) for ran_as, size, _ in seen} == {(mode, wanted.size), (mode, tokens), ("none", tokens)}
+    for _, _, hidden in seen[1:]:
+        assert torch.allclose(hidden, seen[0][2], atol=1e-4)
+
+
+def test_sizes_take_turns_and_medians_are_kept(make_runner) -> None:
+    runner, config = make_runner()
+    # the first look: 0.5 ms, so that four replays make a block; then P A A P three times
+    meter = Meter(500_000.0, *(900, 800, 802, 904), *(902, 801, 5000, 5000), *(901, 799, 800, 903))
+    (found,) = measure_replays(runner, config, meter, [shape()])
+    assert (found.padded_ns, found.actual_ns) == (902, 800)
+    assert found.eager_ns == 2000
+    assert meter.blocks == [2] + [4] * 12
+
+
+def test_an_actual_size_that_was_captured_is_measured_once(make_runner) -> None:
+    runner, config = make_runner()
+    (found,) = measure_replays(runner, config, Meter(500_000.0, 640, 641), [shape(size=8, tokens=8, rows=8)])
+    assert found.padded_ns == found.actual_ns
+
+
+def test_actual_sizes_are_captured_largest_first(make_runner) -> None:
+    runner, config = make_runner()
+    captured = []
+    capture = runner.device.capture
+    runner.device.capture = lambda key, fn: (captured.append(key), capture(key, fn))[1]
+    measure_replays(runner, config, Meter(), [shape(tokens=5), shape(size=16, tokens=11, rows=8), shape(tokens=5)])
+    assert captured == [GraphKey("full", 11, 8), GraphKey("full", 5, 5)]
+
+
+def test_rows_are_keyed_by_mode_size_and_tokens() -> None:
+    costs = [
+        ReplayCost(shape(), 900, 800, 2000, "p", "a"),
+        ReplayCost(shape(tokens=8, rows=8), 910, 910, 2100, "p", "p"),
+    ]
+    rows = own_rows(costs, ("G", "d", "2026-01-02", own_costs.SOURCE))
+    assert {(name, key): (value, kernels) for name, key, value, _, _, _, _, _, kernels in rows} == {
+        ("replay_ns", "full/8/5"): (900.0, "p"),
+        ("replay_ns", "full/5/5"): (800.0, "a"),
+        ("eager_ns", "full/8/5"): (2000.0, None),
+        ("replay_ns", "full/8/8"): (910.0, "p"),
+        ("eager_ns", "full/8/8"): (2100.0, None),
+    }
+    assert {entry[3:8] for entry in rows} == {("ns", "G", "d", "2026-01-02", own_costs.SOURCE)}
+
+
+def test_curves_come_only_with_their_model_constants_only_with_their_gpu() -> None:
+    known = load_calibration("h200")
+    names = {entry[0] for entry in bundled_rows(known.gpu, "llama-1b")}
+    assert {"graph_ns", "eager_span_ns", "event_bias_ns"} <= names
+    others = {entry[0] for entry in bundled_rows(known.gpu, "tiny")}
+    assert "event_bias_ns" in others
+    assert "graph_ns" not in others
+    assert bundled_rows("Another GPU", "llama-1b") == []
+
+
+def test_even_shares_differ_by_one_at_most() -> None:
+    from stepscope.experiments.replay_step import _even
+
+    assert _even(47, 5).tolist() == [10, 10, 9, 9, 9]
+    assert np.array_equal(_even(0, 3), [0, 0, 0])
