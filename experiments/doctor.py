@@ -8,29 +8,20 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
 
-Verdict = Literal["ok", "limited", "no"]
+from . import doctor_gpu
+from .finding import Finding
+
 FREE_BYTES_WANTED = 1 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at. `mend` says what to do about it, empty where nothing is wrong."""
-
-    name: str
-    verdict: Verdict
-    found: str
-    mend: str = ""
 
 
 def examine(out: Path) -> list[Finding]:
     """All findings, in the order in which a reader needs them. `out` is where results would go."""
     looks: tuple[Callable[[], Finding], ...] = (
-        _python, _torch, _device, _calibration, _pinned, _events, _telemetry, _nsys, _nvtx, _triton, _cores, _clock,
+        _python, _torch, _device, _calibration, _pinned, _events, _cupti, doctor_gpu.telemetry, doctor_gpu.nsys, _nvtx,
+        _triton, _cores, _clock,
     )  # fmt: skip
     return [*(look() for look in looks), _disk(out)]
 
@@ -75,51 +66,37 @@ def _device() -> Finding:
 
 
 def _calibration() -> Finding:
-    from ..runner.devices.calibration import bundled_calibrations, load_calibration
+    from ..runner.devices.calibration import bundled_calibrations, calibration_of, load_calibration
 
     names = bundled_calibrations()
     if not names:
         return Finding("calibration", "no", "no bundled calibration, so sim has no costs", "reinstall stepscope")
     known = load_calibration(names[0])
-    shapes = ", ".join(known.models)
-    return Finding("calibration", "ok", f"{known.gpu}, driver {known.driver}, {known.date}; shapes: {shapes}")
+    found = f"{known.gpu}, driver {known.driver}, {known.date}; shapes: {', '.join(known.models)}"
+    gpu = _gpu_name()
+    if gpu is not None and calibration_of(gpu) is None:
+        mend = "copies are timed without correction here; measure this GPU: perf doctor --calibrate (2 minutes)"
+        return Finding("calibration", "limited", f"{found}; none of this {gpu}", mend)
+    return Finding("calibration", "ok", found)
 
 
 def _pinned() -> Finding:
     if _gpu_name() is None:
         mend = "nothing to do for sim, which charges pinned costs by the calibration; real pinning needs a GPU"
         return Finding("pinned memory", "no", "the CUDA driver pins memory, and there is none", mend)
-    return Finding("pinned memory", "ok", "available through torch")
+    return doctor_gpu.pinned()
 
 
 def _events() -> Finding:
     if _gpu_name() is None:
         return Finding("device events", "no", "no device to record them on; spans in sim are modelled", "needs a GPU")
-    return Finding("device events", "ok", "torch.cuda.Event")
+    return doctor_gpu.events()
 
 
-def _telemetry() -> Finding:
-    try:
-        import pynvml
-    except ImportError:
-        return Finding("telemetry (NVML)", "no", "nvidia-ml-py is not installed", "pip install nvidia-ml-py")
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        mend = "clocks, power and temperature stay null; they need the NVIDIA driver's libnvidia-ml"
-        return Finding("telemetry (NVML)", "no", str(error), mend)
-    try:
-        return Finding("telemetry (NVML)", "ok", f"driver {pynvml.nvmlSystemGetDriverVersion()}")
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _nsys() -> Finding:
-    path = shutil.which("nsys")
-    if path is None:
-        mend = "busy time of measured devices stays null; install NVIDIA Nsight Systems and put nsys on PATH"
-        return Finding("Nsight Systems", "no", "nsys is not on PATH", mend)
-    return Finding("Nsight Systems", "ok", path)
+def _cupti() -> Finding:
+    if _gpu_name() is None:
+        return Finding("CUPTI (profiler)", "no", "it records an NVIDIA GPU's kernels; there is none", "needs a GPU")
+    return doctor_gpu.cupti()
 
 
 def _nvtx() -> Finding:

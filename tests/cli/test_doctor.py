@@ -44,3 +44,25 @@ def test_the_command_prints_findings(perf: Callable[..., object], tmp_path: Path
     assert "calibration" in perf("doctor", "--out", tmp_path).out
     ended = perf("doctor", "--json", "--out", tmp_path)
     assert {"name", "verdict", "found", "mend"} == set(json.loads(ended.out)[0])
+
+
+def test_calibrating_without_a_gpu_is_one_line_and_exit_3(
+    perf: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    ended = perf("doctor", "--calibrate", "--out", tmp_path / "made.json")
+    assert ended.code == 3
+    assert ended.out == ""
+    assert ended.err.startswith("perf: doctor --calibrate: no usable NVIDIA GPU here")
+    assert ended.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_calibrating_on_a_full_gpu_is_refused_before_anything_is_measured(
+    perf: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.mem_get_info", lambda: (3 << 30, 80 << 30))
+    ended = perf("doctor", "--calibrate", "--out", tmp_path / "made.json")
+    assert ended.code == 3
+    assert "3 GiB of GPU memory are free" in ended.err
