@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class StepScope(Protocol):
@@ -34,6 +35,15 @@ class ProbeLike(Protocol):
     @property
     def scope(self) -> StepScope:
         """The open step, for code that only has the probe; a no-op scope outside steps."""
+        ...
+
+
+@runtime_checkable
+class PatientMarks(Protocol):
+    """What a device may offer beside DeviceMarks: a time for work that can wait."""
+
+    def while_waiting(self, job: Callable[[int], int]) -> None:
+        """Have `job(limit)` called whenever the host waits for the device anyway; it returns how much it did."""
         ...
 
 

@@ -9,8 +9,11 @@ from .api import DeviceMarks
 from .ledger import Ledger
 from .ranges import RangeStack, TimedRange
 
-MAX_PENDING = 4096
-"""Phases held back at most. Behind an event that never fires the oldest ones are given up: null span, counted."""
+MAX_PENDING = 65_536
+"""Phases held back at most: a device clock needs seconds before it can be read. Behind an event that never fires the
+oldest ones are given up: null span, counted."""
+AT_ONCE = 8
+"""Phases looked at when a step begins, where the device has no better time: more than come in by then."""
 
 Entered = tuple[int | None, str, int | None, int | None, int | None]
 """(step, name, host_ns, begin_mark, end_mark). A plain tuple: one is made for each phase, inside the step."""
@@ -35,18 +38,23 @@ class PendingPhases:
             self.given_up += 1
             self._write(self._waiting.popleft(), None)
 
-    def resolve(self) -> None:
-        """Write what is known by now. Stops at the first unknown mark, because later ones fire later."""
+    def resolve(self, limit: int = MAX_PENDING) -> int:
+        """Write at most `limit` phases of those that are known by now, and return how many.
+
+        Stops at the first unknown mark, because later ones fire later.
+        """
         waiting = self._waiting
-        while waiting:
+        left = limit
+        while waiting and left:
             _, _, _, begin_mark, end_mark = waiting[0]
-            if begin_mark is None or end_mark is None:
-                self._write(waiting.popleft(), None)
-                continue
-            window = self._window(begin_mark, end_mark)
-            if window is None:
-                return
+            window = None
+            if begin_mark is not None and end_mark is not None:
+                window = self._window(begin_mark, end_mark)
+                if window is None:
+                    break
             self._write(waiting.popleft(), window)
+            left -= 1
+        return limit - left
 
     def give_up(self) -> None:
         """Write everything that still waits: known spans where they are known, null where not."""

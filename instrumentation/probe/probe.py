@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Literal
 
-from .api import DeviceMarks
+from .api import DeviceMarks, PatientMarks
 from .ledger import Ledger
 from .null import NULL_SCOPE, NullScope
 from .nvtx_ranges import NvtxMode, open_ranges
-from .phases import PendingPhases, TimedPhase
+from .phases import AT_ONCE, PendingPhases, TimedPhase
 from .ranges import ProbeClock, RangeStack, TimedRange, TracedRange
 
 STEP_FIGURES = (
@@ -100,6 +100,10 @@ class Probe:
         self._level = level
         self._marks = marks if level == "events" else None
         self._pending = PendingPhases(ledger, self._marks)
+        self._resolves = self._marks is not None
+        if isinstance(self._marks, PatientMarks):
+            self._marks.while_waiting(self._pending.resolve)
+            self._resolves = False
         self._stack = RangeStack(ledger, clock, lane, open_ranges(nvtx))
         self._range_type = TimedRange if self._stack.nvtx is None else TracedRange
         self._step: Step | None = None
@@ -133,7 +137,8 @@ class Probe:
         """Begin `step` and return its start. A step that is still open is closed first, as incomplete."""
         if self._step is not None:
             self._step.close(complete=False)
-        self._pending.resolve()
+        if self._resolves:
+            self._pending.resolve(AT_ONCE)
         stack = self._stack
         self.ledger.step = stack.step = number
         self._step = step

@@ -24,6 +24,7 @@ from .base import CaptureFigures, Event, GraphKey, NoGraphMemory, StreamName, T,
 from .calibration import calibration_of
 from .cuda_events import BACKLOG, EventTimeline, Stamp
 from .cuda_graphs import CapturedGraph, GraphRecorder
+from .cuda_idle import IdleWork, Job
 from .cuda_memory import make_host_memory
 from .cuda_rows import CopyCorrection, DeviceRows, OpenOperation, notes
 from .memory import tensor_bytes
@@ -33,7 +34,7 @@ HOST_LANE = "host:main"
 TIMED_COPY_BYTES = 16 * 1024
 """Shorter copies carry no event: below about 1 MiB an event pair cannot resolve them, and an event costs 2-3 us."""
 PORTION = 32
-"""Stamps read, and rows written, in one wait for the device: three steps' worth, about 50 us of host time."""
+"""Stamps read, and rows written, at once where too much was put off: about three steps' worth."""
 MAX_MARKS = 65_536
 """Marks kept until they are read. A phase that an exception left never reads its first one."""
 
@@ -65,6 +66,9 @@ class CudaDevice:
         self._lanes = {name: self.events.lane(stream) for name, stream in self._streams.items()}
         self._rows = DeviceRows(ledger, self.events, correction)
         self._timing = timing
+        self._idle = IdleWork()
+        for job in (self.events.settle, self._rows.take, self._rows.write):
+            self._idle.add(job)
         self._marks: dict[int, tuple[Stamp, int]] = {}  # until read: the stamp, and when the mark was asked for
         self._num_marks = 0
         self._aside: set[StreamName] = set()  # streams that got work since the last mark and were not joined since
@@ -185,9 +189,9 @@ class CudaDevice:
         call_ns = self.clock.now_ns()
         pending = stamp.event
         if pending is not None:
-            if self._timing and (self.events.backlog > BACKLOG or not pending.query()):
-                self.events.settle(PORTION)
-                self._rows.advance(PORTION)
+            if len(stamp.lane.waiting) > BACKLOG:
+                self._idle.catch_up(PORTION)
+            self._idle.until(pending)
             pending.synchronize()
         return_ns = self.clock.now_ns()
         if pending is not None:
@@ -225,6 +229,10 @@ class CudaDevice:
         if len(marks) > MAX_MARKS:
             del marks[next(iter(marks))]
         return number
+
+    def while_waiting(self, job: Job) -> None:
+        """Have `job` done in small portions whenever the host has to wait for the device anyway."""
+        self._idle.add(job)
 
     def resolve_mark(self, mark: int) -> tuple[int, int] | None:
         """Known once the clock corridor of its window is fitted. A mark can be read once.

@@ -32,11 +32,12 @@ class Stamp:
     recorded_ns  host time at which recording began: the event fired after it
     returned_ns  host time at which a wait for this event returned, if one did: the event fired before it
     lost         it did not fire within the watchdog's time
+    host         (time_ns, err_ns) on the host's clock, once somebody has asked for it and it was known
     number       its place on its lane
     lane         whose it is; another device cannot wait for it
     """
 
-    __slots__ = ("device_ns", "event", "lane", "lost", "number", "recorded_ns", "returned_ns")
+    __slots__ = ("device_ns", "event", "host", "lane", "lost", "number", "recorded_ns", "returned_ns")
 
     def __init__(self, event: torch.cuda.Event, recorded_ns: int, lane: StampLane, number: int) -> None:
         self.event: torch.cuda.Event | None = event
@@ -45,6 +46,7 @@ class Stamp:
         self.number = number
         self.device_ns: int | None = None
         self.returned_ns: int | None = None
+        self.host: tuple[int, int] | None = None
         self.lost = False
 
 
@@ -155,18 +157,20 @@ class EventTimeline:
         """Stamps that nobody has read yet."""
         return sum(len(lane.waiting) for lane in self._lanes)
 
-    def settle(self, limit: int) -> None:
+    def settle(self, limit: int) -> int:
         """Read at most `limit` stamps that are known to have fired, without asking any; nothing while others read."""
         if not self.lock.acquire(blocking=False):
-            return
+            return 0
+        left = limit
         try:
             for lane in self._lanes:
                 waiting = lane.waiting
-                while limit and waiting and waiting[0].number <= lane.done:
-                    limit -= 1
+                while left and waiting and waiting[0].number <= lane.done:
+                    left -= 1
                     self._take(waiting.popleft())
         finally:
             self.lock.release()
+        return limit - left
 
     def resolve(self, now_ns: int) -> None:
         """Read every event that has fired. Called by the worker, and by the owner when the device is idle."""

@@ -68,38 +68,37 @@ class DeviceRows:
 
     def host_time(self, stamp: Stamp) -> Point | None:
         """(time_ns, err_ns) on the host's clock; None before the stamp's window is closed, or on a clock fault."""
-        device_ns = stamp.device_ns
-        if device_ns is None or self.corridor.window(device_ns) >= self._closed:
-            return None
-        return self.corridor.to_host(device_ns)
+        if stamp.host is None and stamp.device_ns is not None and self.is_final(stamp):
+            stamp.host = self.corridor.to_host(stamp.device_ns)
+        return stamp.host
 
     def is_final(self, stamp: Stamp) -> bool:
         """Whether `host_time` will not say more than it does now."""
         if stamp.device_ns is None:
             return stamp.lost
-        return self.corridor.window(stamp.device_ns) < self._closed
+        return stamp.host is not None or self.corridor.window(stamp.device_ns) < self._closed
 
-    def advance(self, limit: int) -> None:
-        """Take in at most `limit` stamps; when a window has closed behind them fit it; write at most `limit` rows."""
-        self._take_stamps(limit)
+    def take(self, limit: int) -> int:
+        """Take in at most `limit` resolved stamps, and fit windows that have closed behind them. Returns their number."""
+        taken = self._take_stamps(limit)
         current = self.corridor.window(self._newest)
         if current > self._closed:
             self.corridor.fit(since=self._closed)
             self._closed = current
-        self._write(limit)
+        return taken
 
     def finish(self) -> None:
         """Take in everything and write every row: with the times that are known by now."""
         self._take_stamps(len(self._events.resolved))
         self.corridor.fit(since=self._closed)
         self._closed = self.corridor.window(self._newest) + 1
-        self._write(len(self.waiting))
         while self.waiting:
             self._append(self.waiting.popleft())
 
-    def _take_stamps(self, limit: int) -> None:
+    def _take_stamps(self, limit: int) -> int:
         resolved, corridor = self._events.resolved, self.corridor
-        for _ in range(min(limit, len(resolved))):
+        taken = min(limit, len(resolved))
+        for _ in range(taken):
             stamp = resolved.popleft()
             device_ns = stamp.device_ns
             assert device_ns is not None, "a resolved stamp has its time"
@@ -107,16 +106,19 @@ class DeviceRows:
             corridor.not_before(device_ns, stamp.recorded_ns)
             if stamp.returned_ns is not None:
                 corridor.not_after(device_ns, stamp.returned_ns)
+        return taken
 
-    def _write(self, limit: int) -> None:
-        """Write rows from the front whose times will not change any more."""
+    def write(self, limit: int) -> int:
+        """Write at most `limit` rows whose times will not change any more, in order. Returns their number."""
         waiting = self.waiting
-        while waiting and limit:
-            first = waiting[0]
-            if any(stamp is not None and not self.is_final(stamp) for stamp in (first.begin, first.end)):
-                return
+        left = limit
+        while waiting and left:
+            begin, end = waiting[0].begin, waiting[0].end
+            if (begin is not None and not self.is_final(begin)) or (end is not None and not self.is_final(end)):
+                break
             self._append(waiting.popleft())
-            limit -= 1
+            left -= 1
+        return limit - left
 
     def _append(self, opened: OpenOperation) -> None:
         begin = None if opened.begin is None else self.host_time(opened.begin)

@@ -44,7 +44,7 @@ def test_no_constraint_is_violated_and_constraints_are_counted() -> None:
 
 def test_a_constant_offset_breaks_constraints_where_the_clocks_drift() -> None:
     """GIVEN a drift of 2.7 ppm over 12 s, 32 us against a corridor of some 10 THEN no constant offset keeps it."""
-    corridor, truth = planted(-2.7, seed=1)
+    corridor, _ = planted(-2.7, seed=1)
     broken, worst_ns = corridor.violations_without_drift()
     assert corridor.violations() == 0
     assert broken > 0

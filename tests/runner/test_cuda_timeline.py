@@ -8,6 +8,7 @@ from stepscope.errors import UsageError
 from stepscope.instrumentation.probe import Ledger
 from stepscope.runner.devices import cuda_events
 from stepscope.runner.devices.cuda_events import EventTimeline
+from stepscope.runner.devices.cuda_idle import CHUNK, IdleWork
 from stepscope.runner.devices.cuda_rows import CopyCorrection, DeviceRows, OpenOperation, notes
 
 HOST_NS = 2**60
@@ -264,17 +265,39 @@ class TestRows:
         for start in (1_000, 3_000, 5_000):
             bench.kernel(*stamped(bench.lane, start, start + 1_000), call=start - 900)
         timeline.resolve(HOST_NS)
-        bench.rows.advance(16)
+        assert (bench.rows.take(16), bench.rows.write(16)) == (6, 0)
         assert bench.ledger.rows["spans"] == []
         bench.kernel(*stamped(bench.lane, 3_000_000_000, 3_000_001_000), call=2_999_999_000)
         timeline.resolve(HOST_NS)
         # WHEN the second window has begun THEN at most as many rows as asked for are written at a time
-        bench.rows.advance(2)
-        assert len(bench.ledger.rows["spans"]) == 2
-        bench.rows.advance(2)
-        assert len(bench.ledger.rows["spans"]) == 3
+        bench.rows.take(16)
+        assert [bench.rows.write(2) for _ in range(3)] == [2, 1, 0]
         assert len(bench.rows.waiting) == 1
         assert all(row[5] is not None for row in bench.ledger.rows["spans"])
+
+
+class TestIdleWork:
+    def test_work_goes_on_until_the_event_fires(self):
+        # GIVEN two jobs with ten chunks each, and an event that fires at the fifth look
+        idle, done = IdleWork(), []
+        for name in ("read", "write"):
+            idle.add(lambda limit, name=name: done.append((name, limit)) or (limit if len(done) < 20 else 0))
+        event = FakeEvent(enable_timing=True)
+        event.query = iter([False] * 4 + [True]).__next__
+        idle.until(event)
+        assert done == [("read", CHUNK), ("write", CHUNK)] * 2
+
+    def test_it_ends_when_nothing_is_left_to_do(self):
+        idle, left = IdleWork(), [CHUNK, 1, 0]
+        idle.add(lambda limit: left.pop(0))
+        idle.until(FakeEvent(enable_timing=True))
+        assert left == []
+
+    def test_it_never_waits_for_a_fired_event(self):
+        idle, event = IdleWork(), FakeEvent(enable_timing=True)
+        event.fire(1)
+        idle.add(lambda limit: pytest.fail("worked in the way of the step"))
+        idle.until(event)
 
 
 def test_notes_name_the_stream_that_was_not_joined(timeline):
