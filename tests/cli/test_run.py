@@ -55,7 +55,7 @@ def test_a_trace_is_replayed_to_the_end(perf: Callable[..., object], trace: Path
     assert record["outcome"]["tokens_got"] == 9
 
     # AND what lies there can be reported again, by the folder, its recording, or a file of it
-    for path in (out, out / "recording", out / "recording" / "recording.json", out / "summary.json"):
+    for path in (out, out / "recording" / "recording.json"):
         assert json.loads(perf("report", path, "--format", "json").out)["kind"] == "recording"
     page = perf("report", out, "-o", tmp_path / "page.html")
     assert page.out == f"{tmp_path / 'page.html'}\n"
