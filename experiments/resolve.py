@@ -115,6 +115,6 @@ def _check_device(device: DeviceName, calibration: str, cost_model: str) -> None
     from ..runner.devices import make_device
 
     if device == "sim":
-        make_device(device, ledger=Ledger(), calibration=calibration, cost_model=cost_model)
+        make_device(device, ledger=Ledger(), calibration=calibration, cost_model=cost_model).close()
     else:
-        make_device(device, ledger=Ledger())
+        make_device(device, ledger=Ledger()).close()

@@ -71,7 +71,7 @@ def build_stages(site: Site) -> Stages:
     table = build_block_table(site, buffers, ordering)
     staged = _input_buffers(site, buffers, ordering)
     inputs = _preparation(site, buffers, ordering, table, staged)
-    backend = make_attention(config.attention, device)
+    backend = make_attention(config.attention, device, config.graph_mode)
     model = load_model(
         config.model, config.model_seed, device, attention=backend.name, max_positions=config.max_model_len
     )

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from ..config import AttentionSwitch
+from ...errors import UsageError
+from ..config import AttentionSwitch, GraphModeSwitch
 from ..devices.base import Device
 from .metadata import AttentionBackend
 
 
-def make_attention(switch: AttentionSwitch, device: Device) -> AttentionBackend:
-    """The backend behind the switch. `auto`: Triton on a GPU (the reference would synchronise), else torch."""
+def make_attention(
+    switch: AttentionSwitch, device: Device, graph_mode: GraphModeSwitch = "none"
+) -> AttentionBackend:
+    """The backend behind the switch. `auto`: Triton on a GPU (the reference would synchronise), else torch.
+
+    Raises UsageError for full graphs of a backend that synchronises; between pieces of a graph it may.
+    """
     on_gpu = device.tensor_device.type == "cuda"
+    if switch == "torch" and on_gpu and graph_mode.startswith("full"):
+        raise UsageError(
+            f"attention: torch waits for the GPU within a forward, which graph_mode {graph_mode} cannot capture;"
+            " use attention=triton, or graph_mode=piecewise"
+        )
     if switch == "triton" or (switch == "auto" and on_gpu):
         from .triton_backend import TritonAttention
 

@@ -1,7 +1,8 @@
 """Paged attention in Triton: causal, grouped-query, prefill and decode rows in one launch, split-KV for decode.
 
 Graph-safe: grids depend on padded sizes only, every length is read on the device, and offsets are 64-bit because a slot
-times a row stride passes 2^31 on large caches. The online softmax follows FlashAttention (Dao et al., 2022), the split
+times a row stride passes 2^31 on large caches. Nothing is specialised by the step's numbers, which would compile a
+kernel anew in the middle of a run. The online softmax follows FlashAttention (Dao et al., 2022), the split
 and its reduction FlashDecoding.
 """
 
@@ -64,7 +65,7 @@ def _attend_tile(
     return acc, new_maximum, total * decay + tl.sum(weights, axis=1)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_reqs", "width"])
 def mixed_attention(
     query, keys, values, out, table, seq_lens, starts, num_reqs, width, token_stride, head_stride,
     SCALE: tl.constexpr, BLOCK_SIZE: tl.constexpr, HEADS: tl.constexpr, GROUP: tl.constexpr, HEAD_DIM: tl.constexpr,
@@ -101,7 +102,7 @@ def mixed_attention(
     tl.store(out + at, result.to(out.dtype.element_ty), mask=real[:, None])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["width"])
 def split_decode(
     query, keys, values, partial, stats, table, seq_lens, width, token_stride, head_stride,
     SCALE: tl.constexpr, BLOCK_SIZE: tl.constexpr, HEADS: tl.constexpr, GROUP: tl.constexpr, HEAD_DIM: tl.constexpr,

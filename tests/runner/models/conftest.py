@@ -1,18 +1,30 @@
-"""The tiny decoder in Hugging Face's clothes, and 32 requests with their greedy answers by it."""
+"""The tiny decoder in Hugging Face's clothes, 32 requests with their greedy answers by it, and the whole runner."""
 
 import warnings
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 import torch
+from stepscope.instrumentation.probe.ledger import Ledger
+from stepscope.instrumentation.probe.null import NullProbe
+from stepscope.runner.config import RunnerConfig
+from stepscope.runner.devices import make_device
+from stepscope.runner.model_runner import build_runner
 from stepscope.runner.models.config import NAMED
 from stepscope.runner.models.weights import random_weights
 from stepscope.workloads.requests import Request
+from stepscope.workloads.scheduler import Scheduler
+from stepscope.workloads.scheduler.config import SchedulerConfig
+from stepscope.workloads.step import StepResult
 
 NUM_REQUESTS = 32
 NUM_OUTPUTS = 32
 LONGEST_PROMPT = 120
+
+BASE = {"max_num_seqs": 32, "max_num_batched_tokens": 256, "max_model_len": 192, "block_size": 4, "num_blocks": 2048}
+SHARED = ("max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size", "num_blocks")
 
 
 def to_hugging_face(config, weights):
@@ -69,15 +81,64 @@ def hf_greedy(model, prompts, num_outputs):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         out = model.generate(
-            tokens, attention_mask=mask, max_new_tokens=num_outputs, do_sample=False, pad_token_id=0, use_cache=True
+            tokens.to(model.device), attention_mask=mask.to(model.device), max_new_tokens=num_outputs,
+            do_sample=False, pad_token_id=0, use_cache=True,
         )
     return [tuple(row) for row in out[:, longest:].tolist()]
+
+
+@dataclass
+class Run:
+    """What came out of a run, and how often it met what a case is about."""
+
+    outputs: dict = field(default_factory=dict)
+    num_preempted: int = 0
+    num_resumed: int = 0
+    num_cut: int = 0
+    dispatch: list = field(default_factory=list)
+
+
+def run_requests(requests, device="cpu", resets=(), **switches):
+    """All requests to their end. The scheduler hears of covered requests only, as if it discarded by itself."""
+    config = RunnerConfig(**(BASE | switches))
+    ledger = Ledger()
+    with closing(make_device(device, ledger=ledger)) as opened:
+        outcome = drive(requests, config, opened, ledger, resets)  # its runner is gone when the device is closed
+    outcome.dispatch = [row[5:] for row in ledger.rows["dispatch"]]  # mode and reason
+    return outcome
+
+
+def drive(requests, config, device, ledger, resets):
+    runner = build_runner(config, device, NullProbe(), ledger)
+    scheduler = Scheduler(SchedulerConfig(**{name: getattr(config, name) for name in SHARED}))
+    for request in requests:
+        scheduler.add_request(request)
+    outcome = Run(outputs={request.req_id: () for request in requests})
+    while scheduler.has_unfinished() or scheduler.has_pending_finished():
+        delta = scheduler.schedule()
+        covered = scheduler.covered(delta)
+        outcome.num_preempted += len(delta.preempted_req_ids)
+        outcome.num_resumed += len(delta.cached.resumed_req_ids)
+        outcome.num_cut += len(delta.num_scheduled_tokens) - len(covered)
+        sampled = runner.execute(delta).sampled
+        for req_id, tokens in sampled.items():
+            outcome.outputs[req_id] += tokens
+        scheduler.update(StepResult(delta.step, {req_id: sampled[req_id] for req_id in covered}))
+        if delta.step in resets:
+            scheduler.forced_reset()
+    return outcome
 
 
 @dataclass(frozen=True)
 class Reference:
     requests: tuple
     outputs: dict
+
+
+@pytest.fixture(scope="session")
+def run():
+    """See run_requests."""
+    return run_requests
 
 
 @pytest.fixture(scope="session")
@@ -92,10 +153,22 @@ def tiny_weights():
 
 @pytest.fixture(scope="session")
 def reference(tiny_weights):
+    return greedy_reference(tiny_weights, "cpu")
+
+
+@pytest.fixture(scope="session")
+def gpu_reference(tiny_weights):
+    """The same by transformers on the GPU, in full float32."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    return greedy_reference(tiny_weights, "cuda")
+
+
+def greedy_reference(weights, device):
     config = NAMED["tiny"]
     lengths = np.linspace(3, LONGEST_PROMPT, NUM_REQUESTS).astype(int)
     np.random.default_rng(20).shuffle(lengths)
     requests = [Request(f"r{i:02d}", int(n), NUM_OUTPUTS, config.vocab_size) for i, n in enumerate(lengths)]
     prompts = [request.prompt_token_ids() for request in requests]
-    outputs = hf_greedy(to_hugging_face(config, tiny_weights), prompts, NUM_OUTPUTS)
+    outputs = hf_greedy(to_hugging_face(config, weights).to(device), prompts, NUM_OUTPUTS)
     return Reference(tuple(requests), {request.req_id: out for request, out in zip(requests, outputs, strict=True)})

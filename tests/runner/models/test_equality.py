@@ -1,64 +1,19 @@
 """Schedule, execute, update: the whole runner's greedy text equals Hugging Face's, token for token."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
-from stepscope.instrumentation.probe.ledger import Ledger
-from stepscope.instrumentation.probe.null import NullProbe
-from stepscope.runner.config import RunnerConfig
-from stepscope.runner.devices import make_device
 from stepscope.runner.inputs.prepare import InputPreparation
-from stepscope.runner.model_runner import build_runner
 from stepscope.runner.sampling.sampler import Sampler
 from stepscope.runner.state.block_table import BlockTable
 from stepscope.runner.state.update import WorkerState
-from stepscope.workloads.scheduler import Scheduler
-from stepscope.workloads.scheduler.config import SchedulerConfig
-from stepscope.workloads.step import SamplingParams, StepResult
+from stepscope.workloads.step import SamplingParams
 
-BASE = {"max_num_seqs": 32, "max_num_batched_tokens": 256, "max_model_len": 192, "block_size": 4, "num_blocks": 2048}
 TIGHT = {"max_num_seqs": 16, "num_blocks": 240}
-SHARED = ("max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size", "num_blocks")
-
-
-@dataclass
-class Run:
-    """What came out of a run, and how often it met what a case is about."""
-
-    outputs: dict = field(default_factory=dict)
-    num_preempted: int = 0
-    num_resumed: int = 0
-    num_cut: int = 0
-    dispatch: list = field(default_factory=list)
-
-
-def run(requests, device="cpu", resets=(), **switches):
-    """All requests to their end. The scheduler hears of covered requests only, as if it discarded by itself."""
-    config = RunnerConfig(**(BASE | switches))
-    ledger = Ledger()
-    runner = build_runner(config, make_device(device, ledger=ledger), NullProbe(), ledger)
-    scheduler = Scheduler(SchedulerConfig(**{name: getattr(config, name) for name in SHARED}))
-    for request in requests:
-        scheduler.add_request(request)
-    outcome = Run(outputs={request.req_id: () for request in requests})
-    while scheduler.has_unfinished() or scheduler.has_pending_finished():
-        delta = scheduler.schedule()
-        covered = scheduler.covered(delta)
-        outcome.num_preempted += len(delta.preempted_req_ids)
-        outcome.num_resumed += len(delta.cached.resumed_req_ids)
-        outcome.num_cut += len(delta.num_scheduled_tokens) - len(covered)
-        sampled = runner.execute(delta).sampled
-        for req_id, tokens in sampled.items():
-            outcome.outputs[req_id] += tokens
-        scheduler.update(StepResult(delta.step, {req_id: sampled[req_id] for req_id in covered}))
-        if delta.step in resets:
-            scheduler.forced_reset()
-    outcome.dispatch = [row[5:] for row in ledger.rows["dispatch"]]  # mode and reason
-    return outcome
 
 
 @pytest.mark.parametrize(("block_size", "commit_order"), [(1, "first"), (4, "first"), (4, "last"), (16, "last")])
-def test_chunked_prefill_preemption_and_resume(reference, block_size, commit_order):
+def test_chunked_prefill_preemption_and_resume(run, reference, block_size, commit_order):
     # GIVEN a budget that cuts most prompts and a pool that cannot hold all that run
     tight = {"max_num_batched_tokens": 48, "max_num_seqs": 16, "num_blocks": 1 + 960 // block_size}
     # WHEN the requests run to their end
@@ -78,7 +33,7 @@ def test_chunked_prefill_preemption_and_resume(reference, block_size, commit_ord
         ("full_and_piecewise", {"full", "piecewise"}),
     ],
 )
-def test_padded_graphs(reference, graph_mode, modes):
+def test_padded_graphs(run, reference, graph_mode, modes):
     # GIVEN captured sizes that no number of tokens meets exactly, but the largest
     sizes = (7, 23, 45, 256)
     outcome = run(reference.requests, graph_mode=graph_mode, capture_sizes=sizes, **TIGHT)
@@ -96,17 +51,17 @@ def test_padded_graphs(reference, graph_mode, modes):
     ],
     ids=lambda switches: ",".join(map(str, switches.values())),
 )
-def test_other_strategies_give_the_same_text(reference, switches):
+def test_other_strategies_give_the_same_text(run, reference, switches):
     assert run(reference.requests, **(TIGHT | switches)).outputs == reference.outputs
 
 
-def test_a_forced_reset_in_mid_flight(reference):
+def test_a_forced_reset_in_mid_flight(run, reference):
     outcome = run(reference.requests, resets=(5, 20, 21), **TIGHT)
     assert outcome.num_resumed >= 16
     assert outcome.outputs == reference.outputs
 
 
-def test_drawn_text_does_not_depend_on_chunks_preemptions_or_neighbours(reference):
+def test_drawn_text_does_not_depend_on_chunks_preemptions_or_neighbours(run, reference):
     # GIVEN requests that sample, every other with a seed of its own
     requests = [
         replace(request, sampling=SamplingParams(0.8, top_k=40, top_p=0.95, seed=i if i % 2 else None))
@@ -118,15 +73,15 @@ def test_drawn_text_does_not_depend_on_chunks_preemptions_or_neighbours(referenc
     # THEN each has the same text
     assert pressed.num_resumed > 3
     assert {req_id: pressed.outputs[req_id] for req_id in at_ease} == at_ease
-    assert changed(Run(at_ease), reference) == at_ease.keys()
+    assert changed(at_ease, reference) == at_ease.keys()
 
 
-def changed(outcome, reference):
+def changed(outputs, reference):
     """Requests whose text is not the reference's."""
-    return {req_id for req_id, tokens in outcome.outputs.items() if tokens != reference.outputs[req_id]}
+    return {req_id for req_id, tokens in outputs.items() if tokens != reference.outputs[req_id]}
 
 
-def test_planted_slot_plus_one_changes_tokens(reference, monkeypatch):
+def test_planted_slot_plus_one_changes_tokens(run, reference, monkeypatch):
     prepare = InputPreparation.prepare
 
     def shifted(self, batch, delta):
@@ -135,10 +90,10 @@ def test_planted_slot_plus_one_changes_tokens(reference, monkeypatch):
         return inputs
 
     monkeypatch.setattr(InputPreparation, "prepare", shifted)
-    assert len(changed(run(reference.requests, num_blocks=4096), reference)) == 32
+    assert len(changed(run(reference.requests, num_blocks=4096).outputs, reference)) == 32
 
 
-def test_planted_stale_block_changes_tokens(reference, monkeypatch):
+def test_planted_stale_block_changes_tokens(run, reference, monkeypatch):
     commit, commits = BlockTable.commit, []
 
     def stale(self, num_reqs):
@@ -149,10 +104,10 @@ def test_planted_stale_block_changes_tokens(reference, monkeypatch):
         return commit(self, num_reqs)
 
     monkeypatch.setattr(BlockTable, "commit", stale)
-    assert changed(run(reference.requests), reference)
+    assert changed(run(reference.requests).outputs, reference)
 
 
-def test_planted_append_on_resume_changes_tokens(reference, monkeypatch):
+def test_planted_append_on_resume_changes_tokens(run, reference, monkeypatch):
     merge = WorkerState._merge_cached
 
     def appending(self, cached, step):
@@ -163,10 +118,10 @@ def test_planted_append_on_resume_changes_tokens(reference, monkeypatch):
         return arriving
 
     monkeypatch.setattr(WorkerState, "_merge_cached", appending)
-    assert changed(run(reference.requests, max_model_len=512, **TIGHT), reference)
+    assert changed(run(reference.requests, max_model_len=512, **TIGHT).outputs, reference)
 
 
-def test_planted_discard_mask_off_changes_tokens(reference, monkeypatch):
+def test_planted_discard_mask_off_changes_tokens(run, reference, monkeypatch):
     sample = Sampler.sample
 
     def undiscarded(self, hidden, inputs, sampling):
@@ -175,4 +130,4 @@ def test_planted_discard_mask_off_changes_tokens(reference, monkeypatch):
 
     monkeypatch.setattr(Sampler, "sample", undiscarded)
     outcome = run(reference.requests, max_num_batched_tokens=48)
-    assert len(changed(outcome, reference)) > 20
+    assert len(changed(outcome.outputs, reference)) > 20

@@ -1,0 +1,34 @@
+"""Which attention backend a switch gives on which device."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from stepscope.errors import UsageError
+from stepscope.runner.attention.factory import make_attention
+
+CPU, GPU = (SimpleNamespace(tensor_device=torch.device(kind)) for kind in ("cpu", "cuda"))
+
+
+@pytest.mark.parametrize(
+    ("switch", "device", "graph_mode", "name"),
+    [
+        ("auto", CPU, "full", "torch"),
+        ("auto", GPU, "full", "triton"),
+        ("torch", CPU, "full", "torch"),
+        ("torch", GPU, "none", "torch"),
+        ("torch", GPU, "piecewise", "torch"),
+        ("triton", GPU, "full_and_piecewise", "triton"),
+    ],
+)
+def test_backend_by_switch_and_device(switch, device, graph_mode, name):
+    if name == "triton":
+        pytest.importorskip("triton")
+    assert make_attention(switch, device, graph_mode).name == name
+
+
+@pytest.mark.parametrize("graph_mode", ["full", "full_decode_only", "full_and_piecewise"])
+def test_no_full_graph_holds_a_backend_that_synchronises(graph_mode):
+    message = f"attention: torch waits for the GPU .* graph_mode {graph_mode} cannot capture; use attention=triton"
+    with pytest.raises(UsageError, match=message):
+        make_attention("torch", GPU, graph_mode)
