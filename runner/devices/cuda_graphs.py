@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from .base import CaptureFigures, GraphKey
+from .graph_kernels import graph_kernels, kernel_hash
 
 Part = torch.cuda.CUDAGraph | Callable[[], None]
 
@@ -39,6 +40,7 @@ class GraphRecorder:
         self._pool: Any = None  # torch's opaque pool id
         self._parts: list[Part] | None = None
         self._open: torch.cuda.CUDAGraph | None = None
+        self._kernels: list[str] | None = []
 
     def capture(self, key: GraphKey, fn: Callable[[], torch.Tensor]) -> tuple[CapturedGraph, CaptureFigures]:
         """Run `fn` once to warm up, then capture it. The caller holds the event lock.
@@ -50,6 +52,7 @@ class GraphRecorder:
         free_before, began_ns = torch.cuda.mem_get_info()[0], time.perf_counter_ns()
         parts: list[Part] = []
         self._parts = parts if key.mode == "piecewise" else None
+        self._kernels = []
         self._begin()
         try:
             output = fn()
@@ -61,7 +64,7 @@ class GraphRecorder:
             self._parts = None
         torch.cuda.synchronize()
         free_after, ended_ns = torch.cuda.mem_get_info()[0], time.perf_counter_ns()
-        figures = CaptureFigures(key, free_before, free_after, ended_ns - began_ns)
+        figures = CaptureFigures(key, free_before, free_after, ended_ns - began_ns, kernel_hash(self._kernels))
         return CapturedGraph(tuple(parts), output), figures
 
     def island(self, fn: Callable[[], None]) -> None:
@@ -75,7 +78,7 @@ class GraphRecorder:
         self._begin()
 
     def _begin(self) -> None:
-        self._open = torch.cuda.CUDAGraph()
+        self._open = torch.cuda.CUDAGraph(keep_graph=True)  # kept for the names of its kernels
         self._open.capture_begin(pool=self._pool, capture_error_mode="thread_local")
 
     def _end(self) -> torch.cuda.CUDAGraph:
@@ -85,6 +88,9 @@ class GraphRecorder:
         graph.capture_end()
         if self._pool is None:
             self._pool = graph.pool()
+        names = graph_kernels(graph)
+        self._kernels = None if names is None or self._kernels is None else [*self._kernels, *names]
+        graph.instantiate()
         return graph
 
     def _abandon(self) -> None:
