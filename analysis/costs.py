@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
-from .tables import BoolArray, LongArray, floats, texts
+from .tables import BoolArray, LongArray, Table, floats, texts
 
 CALIBRATED_LATENCY = {
     "copy": "copy", "pageable": "copy", "blocking": "copy", "kernel": "kernel", "memset": "kernel", "graph": "graph",
@@ -16,7 +15,7 @@ CALIBRATED_LATENCY = {
 """Group of operations -> key of `launch_latency_ns` in the table `calibration`."""
 
 
-def calibrated(calibration: pd.DataFrame, name: str, key: str) -> int | None:
+def calibrated(calibration: Table, name: str, key: str) -> int | None:
     """One calibrated constant in ns, None where the table has none."""
     values, valid = floats(calibration, "value")
     rows = zip(texts(calibration, "name"), texts(calibration, "key"), values, valid, strict=True)
@@ -24,7 +23,7 @@ def calibrated(calibration: pd.DataFrame, name: str, key: str) -> int | None:
 
 
 def launch_latencies(
-    calibration: pd.DataFrame, groups: Sequence[str], delay_ns: LongArray, host_started: BoolArray
+    calibration: Table, groups: Sequence[str], delay_ns: LongArray, host_started: BoolArray
 ) -> dict[str, int]:
     """Latency from the end of the call to the start on an idle queue, by group (`Operations.latency_group`).
 
@@ -67,7 +66,7 @@ class WaitCosts:
         return max(0, min(self.overhead_ns, took)), after
 
 
-def wait_costs(calibration: pd.DataFrame, waits: Sequence[tuple[int, int, int]]) -> WaitCosts:
+def wait_costs(calibration: Table, waits: Sequence[tuple[int, int, int]]) -> WaitCosts:
     """Usual costs from (call, return, end of the awaited operation) of all waits; lower medians.
 
     Wake-up from waits that were called before the operation's end, overhead from those called a wake-up or more after

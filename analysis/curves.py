@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
-from .tables import BoolArray, LongArray, floats, matches, texts
+from .tables import BoolArray, LongArray, Table, columns_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +35,17 @@ class Curve:
         return lowest
 
 
-def curve(calibration: pd.DataFrame, name: str) -> tuple[Curve | None, str | None]:
+def curve(calibration: Table, name: str) -> tuple[Curve | None, str | None]:
     """The curve `name` (`graph_ns`, `eager_span_ns`), or None and the reason.
 
     Rows have the key `<model>/<size>` or `<size>`; rows of several models in one table are not told apart by guessing.
     """
-    rows = calibration[matches(calibration, "name", name)] if len(calibration) else calibration
-    value, valid = floats(rows, "value")
+    rows = columns_of(calibration)
+    rows = rows[rows.matches("name", name)]
+    value, valid = rows.floats("value")
     found: dict[int, tuple[int, str | None]] = {}
     models = set()
-    for key, time_ns, ok, kernels in zip(texts(rows, "key"), value, valid, texts(rows, "kernel_hash"), strict=True):
+    for key, time_ns, ok, kernels in zip(rows.texts("key"), value, valid, rows.texts("kernel_hash"), strict=True):
         model, _, size = (key or "").rpartition("/")
         if ok and size.isdecimal():
             models.add(model)

@@ -23,7 +23,7 @@ from .operations import Operations
 from .overlap import RESOLUTION
 from .replay import Timeline, changed, first_consumers, replays
 from .stats import Number
-from .tables import Process, TableSource, counted_steps, first_by, ints, matches, records, stack
+from .tables import Process, TableSource, records, stack
 from .what_if import period_change, steady_steps
 from .window import MASKS, masks, window
 
@@ -69,17 +69,15 @@ def exposure(recording: TableSource, buffer: str = "block_table") -> Exposure:
 
 def _rows(process: Process, line: Timeline | None, buffer: str) -> Iterator[Row]:
     """A row for each host-to-device copy of `buffer`, in recorded order."""
-    copies = process.table("copies")
-    chosen = np.flatnonzero(matches(copies, "buffer", buffer) & ~matches(copies, "direction", "d2h"))
+    copies = process.rows("copies")
+    chosen = np.flatnonzero(copies.matches("buffer", buffer) & ~copies.matches("direction", "d2h"))
     found = _exposed(process, line, buffer) if line is not None else {}
-    steps = process.table("steps")
-    numbers, numbered = ints(steps, "step")
-    step, in_step = ints(copies, "step")
-    counted = in_step & (first_by(numbers, numbered & counted_steps(steps), step) >= 0)
-    size, has_size = ints(copies, "size_bytes")
-    start, has_start = ints(copies, "start_ns")
-    end, has_end = ints(copies, "end_ns")
-    enqueued, has_enqueued = ints(copies, "enqueue_end_ns")
+    step, in_step = copies.ints("step")
+    counted = in_step & process.is_counted(step)
+    size, has_size = copies.ints("size_bytes")
+    start, has_start = copies.ints("start_ns")
+    end, has_end = copies.ints("end_ns")
+    enqueued, has_enqueued = copies.ints("enqueue_end_ns")
     for row in chosen.tolist():
         timed = has_start[row] and has_end[row]
         yield {
@@ -96,7 +94,7 @@ def _exposed(process: Process, line: Timeline, buffer: str) -> dict[int, Row]:
     copies = np.array([op for op, name in enumerate(ops.buffer) if name == buffer], dtype=np.int64)
     readers = first_consumers(process, ops, copies)
     consumer_of = dict(zip(copies.tolist(), readers.tolist(), strict=True))
-    err, has_err = ints(process.table("copies"), "err_ns")
+    err, has_err = process.rows("copies").ints("err_ns")
     found: dict[int, Row] = {}
     tails: dict[str, int] = {}
     for op, lane in enumerate(ops.lane):

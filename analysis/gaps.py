@@ -15,7 +15,7 @@ import pandas as pd
 from .operations import forward_rows
 from .replay import Timeline, replays
 from .stats import Number, median
-from .tables import LongArray, Process, TableSource, counted_steps, first_by, ints, records, stack
+from .tables import LongArray, Process, TableSource, ints, records, stack
 
 COLUMNS = {
     "step": "Int64", "counted": "boolean", "predecessor": "string", "root": "string", "idle_before_ns": "Int64",
@@ -68,9 +68,7 @@ def _rows(process: Process, line: Timeline) -> list[Row]:
     ops = line.ops
     forward = np.flatnonzero(forward_rows(ops))
     steps, first = np.unique(ops.step[forward], return_index=True)
-    table = process.table("steps")
-    numbers, numbered = ints(table, "step")
-    counted = first_by(numbers, numbered & counted_steps(table), steps) >= 0
+    counted = process.is_counted(steps)
     before = _lane_predecessors(line)
     return [
         {"step": int(step), "counted": bool(ok), **_judge(line, before, int(forward[place]))}

@@ -5,12 +5,15 @@ Lifetimes: arrays are in enqueue order and belong to the process's tables; nothi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import pandas as pd
+import numpy.typing as npt
 
-from .tables import BoolArray, LongArray, Process, first_by, flags, ints, matches, texts
+from .columns import BoolArray, Columns, LongArray
+from .tables import Process, first_by
 
 DEVICE_KINDS = ("kernel", "graph", "memset")
 
@@ -61,116 +64,116 @@ class Operations:
 
     def index(self) -> dict[int, int]:
         """correlation -> position."""
-        return {int(value): place for place, value in enumerate(self.correlation)}
+        return {value: place for place, value in enumerate(self.correlation.tolist())}
 
 
-COLUMNS = (
-    "correlation", "lane", "kind", "buffer", "copy_row", "step",
-    "call_ns", "enqueued_ns", "start_ns", "end_ns", "err_ns", "pageable", "blocking", "usable",
-)
+Parts = dict[str, Any]
+"""The arrays of `Operations` by name, texts as objects, and `usable`."""
 
 
 def operations(process: Process) -> Operations:
     """Gather the process's device operations; see `Operations`. Several spans of one correlation are one operation."""
-    copies = _copies(process.table("copies"))
-    kernels = _kernels(process.table("spans"))
-    if len(copies):
-        kernels = kernels[~kernels["correlation"].isin(copies["correlation"])]
-    joined = pd.concat([part for part in (copies, kernels) if len(part)] or [copies], ignore_index=True)
-    usable = joined["usable"].to_numpy(dtype=np.bool_)
-    kept = joined[usable].sort_values(["enqueued_ns", "call_ns", "correlation"], kind="stable")
-    column = {name: kept[name].to_numpy(dtype=np.int64) for name in COLUMNS if _is_number(name)}
+    copies, kernels = _copies(process.rows("copies")), _kernels(process.rows("spans"))
+    apart = ~np.isin(kernels["correlation"], copies["correlation"])
+    joined = {name: np.concatenate((copies[name], kernels[name][apart])) for name in copies}
+    usable = joined.pop("usable")
+    found = {name: values[usable] for name, values in joined.items()}
+    order = np.lexsort((found["correlation"], found["call_ns"], found["enqueued_ns"]))
+    column = {name: values[order] for name, values in found.items()}
+    texts = {name: column.pop(name).tolist() for name in ("lane", "kind", "buffer")}
     return Operations(
-        correlation=column["correlation"], lane=list(kept["lane"]), kind=list(kept["kind"]),
-        buffer=[value if isinstance(value, str) else None for value in kept["buffer"]],
-        copy_row=column["copy_row"], step=column["step"], phase=phases_at(process, column["call_ns"]),
-        call_ns=column["call_ns"], enqueued_ns=column["enqueued_ns"], start_ns=column["start_ns"],
-        end_ns=column["end_ns"], err_ns=column["err_ns"],
-        pageable=kept["pageable"].to_numpy(dtype=np.bool_),
-        blocking=kept["blocking"].to_numpy(dtype=np.bool_), left_out=int((~usable).sum()),
+        **column, **texts, phase=phases_at(process, column["call_ns"]), left_out=int((~usable).sum()),
     )
 
 
-def _is_number(name: str) -> bool:
-    return name.endswith("_ns") or name in ("correlation", "copy_row", "step")
-
-
-def _copies(copies: pd.DataFrame) -> pd.DataFrame:
-    correlation, known = ints(copies, "correlation")
-    call, has_call = ints(copies, "enqueue_start_ns")
-    enqueued, has_enqueued = ints(copies, "enqueue_end_ns")
-    start, has_start = ints(copies, "start_ns")
-    end, has_end = ints(copies, "end_ns")
-    step, in_step = ints(copies, "step")
-    pageable = matches(copies, "src_kind", "pageable") | matches(copies, "dst_kind", "pageable")
-    synchronous = pageable | ~flags(copies, "is_async", null=True)
-    lanes = texts(copies, "lane")
-    return pd.DataFrame({
-        "correlation": correlation, "lane": [lane or "gpu:unknown" for lane in lanes],
-        "kind": ["copy"] * len(copies), "buffer": texts(copies, "buffer"),
+def _copies(copies: Columns) -> Parts:
+    correlation, known = copies.ints("correlation")
+    call, has_call = copies.ints("enqueue_start_ns")
+    enqueued, has_enqueued = copies.ints("enqueue_end_ns")
+    start, has_start = copies.ints("start_ns")
+    end, has_end = copies.ints("end_ns")
+    step, in_step = copies.ints("step")
+    pageable = copies.matches("src_kind", "pageable") | copies.matches("dst_kind", "pageable")
+    synchronous = pageable | ~copies.flags("is_async", null=True)
+    return {
+        "correlation": correlation, "lane": _objects([lane or "gpu:unknown" for lane in copies.texts("lane")]),
+        "kind": np.full(len(copies), "copy", dtype=object), "buffer": _objects(copies.texts("buffer")),
         "copy_row": np.arange(len(copies), dtype=np.int64), "step": np.where(in_step, step, -1),
         "call_ns": np.where(has_call, call, enqueued), "enqueued_ns": enqueued, "start_ns": start, "end_ns": end,
-        "err_ns": ints(copies, "err_ns")[0], "pageable": pageable, "blocking": synchronous & (start < enqueued),
+        "err_ns": copies.ints("err_ns")[0], "pageable": pageable, "blocking": synchronous & (start < enqueued),
         "usable": known & has_enqueued & has_start & has_end,
-    })
+    }
 
 
-def _kernels(spans: pd.DataFrame) -> pd.DataFrame:
+def _objects(texts: Sequence[str | None]) -> npt.NDArray[Any]:
+    return np.array(texts, dtype=object)
+
+
+def _kernels(spans: Columns) -> Parts:
     """Kernels, graphs and memsets with their launches. A graph's kernels share its correlation and become one entry."""
-    if not len(spans):
-        return pd.DataFrame({name: [] for name in COLUMNS})
-    lanes = spans["lane"].astype("string")
-    on_device = lanes.str.startswith("gpu:").fillna(False).to_numpy(dtype=np.bool_)
-    ops = _merged(spans[on_device & matches(spans, "kind", *DEVICE_KINDS)])
-    launches = spans[~on_device & matches(spans, "kind", "launch")]
-    keys, known = ints(launches, "correlation")
-    call, has_call = ints(launches, "start_ns")
-    enqueued, has_enqueued = ints(launches, "end_ns")
-    row = first_by(keys, known & has_call & has_enqueued, ops["correlation"].to_numpy(dtype=np.int64))
+    on_device = spans.matches("lane", *(lane for lane in spans.coded("lane")[1] if lane.startswith("gpu:")))
+    ops = _merged(spans[on_device & spans.matches("kind", *DEVICE_KINDS)])
+    launches = spans[~on_device & spans.matches("kind", "launch")]
+    keys, known = launches.ints("correlation")
+    call, has_call = launches.ints("start_ns")
+    enqueued, has_enqueued = launches.ints("end_ns")
+    row = first_by(keys, known & has_call & has_enqueued, ops["correlation"])
     found = row >= 0
-    safe = np.where(found, row, 0)
-    ops["call_ns"] = np.where(found, call[safe], 0) if len(call) else 0
-    ops["enqueued_ns"] = np.where(found, enqueued[safe], 0) if len(call) else 0
-    ops["usable"] = ops["usable"].to_numpy(dtype=np.bool_) & found
+    for name, values in (("call_ns", call), ("enqueued_ns", enqueued)):
+        ops[name] = np.zeros(len(row), dtype=np.int64)
+        ops[name][found] = values[row[found]]
+    ops["usable"] &= found
     return ops
 
 
-def _merged(rows: pd.DataFrame) -> pd.DataFrame:
-    correlation, known = ints(rows, "correlation")
-    start, has_start = ints(rows, "start_ns")
-    end, has_end = ints(rows, "end_ns")
-    step, in_step = ints(rows, "step")
-    ops = pd.DataFrame({
-        "correlation": correlation, "lane": texts(rows, "lane"), "kind": texts(rows, "kind"), "buffer": None,
-        "copy_row": np.full(len(rows), -1, dtype=np.int64), "step": np.where(in_step, step, -1),
-        "start_ns": start, "end_ns": end, "err_ns": ints(rows, "err_ns")[0],
-        "pageable": np.zeros(len(rows), dtype=np.bool_), "blocking": np.zeros(len(rows), dtype=np.bool_),
-        "usable": known & has_start & has_end,
-    })
-    if not ops["correlation"].duplicated().any():
-        return ops
-    first = dict.fromkeys(("lane", "kind", "copy_row", "step", "pageable", "blocking"), "first")
-    groups = ops.groupby("correlation", sort=False)
-    merged = groups.agg({**first, "start_ns": "min", "end_ns": "max", "err_ns": "max", "usable": "all"}).reset_index()
-    merged["buffer"] = None
-    return merged
+def _merged(rows: Columns) -> Parts:
+    """The spans, those of one correlation as one from the first start to the last end; all of them must be whole."""
+    correlation, known = rows.ints("correlation")
+    start, has_start = rows.ints("start_ns")
+    end, has_end = rows.ints("end_ns")
+    step, in_step = rows.ints("step")
+    usable = known & has_start & has_end
+    first, place = _by_first(correlation)
+    merged = {"start_ns": start[first], "end_ns": end[first], "err_ns": rows.ints("err_ns")[0][first]}
+    whole = usable[first]
+    if len(first) < len(correlation):
+        np.minimum.at(merged["start_ns"], place, start)
+        np.maximum.at(merged["end_ns"], place, end)
+        np.maximum.at(merged["err_ns"], place, rows.ints("err_ns")[0])
+        np.logical_and.at(whole, place, usable)
+    nothing = np.zeros(len(first), dtype=np.bool_)
+    return {
+        **merged, "correlation": correlation[first], "lane": _objects(rows.texts("lane"))[first],
+        "kind": _objects(rows.texts("kind"))[first], "buffer": np.full(len(first), None, dtype=object),
+        "copy_row": np.full(len(first), -1, dtype=np.int64), "step": np.where(in_step, step, -1)[first],
+        "pageable": nothing, "blocking": nothing, "usable": whole,
+    }
+
+
+def _by_first(keys: LongArray) -> tuple[LongArray, LongArray]:
+    """Rows where a key occurs first, in order, and for each row the position of its key among those."""
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.argsort(order)
+    return first[order], rank[place.reshape(-1)]
 
 
 def phases_at(process: Process, times_ns: LongArray) -> list[str | None]:
     """The host phase that is open at each time; None between phases. At a common border the later phase counts."""
-    spans = process.table("spans")
-    rows = spans[matches(spans, "kind", "phase")]
-    start, has_start = ints(rows, "start_ns")
-    end, has_end = ints(rows, "end_ns")
+    spans = process.rows("spans")
+    rows = spans[spans.matches("kind", "phase")]
+    start, has_start = rows.ints("start_ns")
+    end, has_end = rows.ints("end_ns")
     whole = has_start & has_end
     order = np.argsort(start[whole], kind="stable")
     starts, ends = start[whole][order], end[whole][order]
     if not len(starts):
         return [None] * len(times_ns)
-    names = np.array(texts(rows, "name"), dtype=object)[whole][order]
+    names = _objects(rows.texts("name"))[whole][order]
     place = np.searchsorted(starts, times_ns, side="right") - 1
     inside = (place >= 0) & (times_ns <= ends[np.maximum(place, 0)])
-    return [names[at] if within else None for at, within in zip(place, inside, strict=True)]
+    found: list[str | None] = np.where(inside, names[place], _objects([None])).tolist()
+    return found
 
 
 def forward_rows(ops: Operations) -> BoolArray:

@@ -17,12 +17,7 @@ from .tables import (
     LongArray,
     Process,
     TableSource,
-    counted_steps,
-    first_by,
-    flags,
     gather,
-    ints,
-    matches,
     nullable,
     nullable_floats,
 )
@@ -46,18 +41,18 @@ def copy_overlap(recording: TableSource, buffer: str = "block_table") -> pd.Data
 
 
 def _copy_overlap(process: Process, ops: Operations, buffer: str) -> pd.DataFrame:
-    copies = process.table("copies")
-    copies = copies[matches(copies, "buffer", buffer)] if len(copies) else copies
-    start, has_start = ints(copies, "start_ns")
-    end, has_end = ints(copies, "end_ns")
-    err, has_err = ints(copies, "err_ns")
-    step, in_step = ints(copies, "step")
+    copies = process.rows("copies")
+    copies = copies[copies.matches("buffer", buffer)]
+    start, has_start = copies.ints("start_ns")
+    end, has_end = copies.ints("end_ns")
+    err, has_err = copies.ints("err_ns")
+    step, in_step = copies.ints("step")
     timed = has_start & has_end
     resolved = timed & has_err & (end - start >= RESOLUTION * err) & (end > start)
     table: dict[str, object] = {
-        "step": nullable(step, in_step), "counted": _counted(process, step, in_step),
-        "size_bytes": nullable(*ints(copies, "size_bytes")), "copy_ns": nullable(end - start, timed),
-        "err_ns": nullable(err, has_err), "queued": flags(copies, "queued", null=False),
+        "step": nullable(step, in_step), "counted": in_step & process.is_counted(step),
+        "size_bytes": nullable(*copies.ints("size_bytes")), "copy_ns": nullable(end - start, timed),
+        "err_ns": nullable(err, has_err), "queued": copies.flags("queued", null=False),
     }
     reasons = _reasons(timed, has_err, resolved)
     partners = {
@@ -92,23 +87,16 @@ def _reasons(timed: BoolArray, has_err: BoolArray, resolved: BoolArray) -> list[
     return words
 
 
-def _counted(process: Process, step: LongArray, in_step: BoolArray) -> BoolArray:
-    steps = process.table("steps")
-    numbers, numbered = ints(steps, "step")
-    row = first_by(numbers, numbered & counted_steps(steps), step)
-    return in_step & (row >= 0)
-
-
 def spans_by_step(process: Process, kind: str, name: str, wanted: LongArray) -> tuple[LongArray, BoolArray]:
     """[n, 2] intervals of the host span `name` in the steps `wanted`, and where there is one.
 
     Several spans of a name in one step give the interval from the first start to the last end.
     """
-    spans = process.table("spans")
-    rows = spans[matches(spans, "kind", kind) & matches(spans, "name", name)] if len(spans) else spans
-    step, in_step = ints(rows, "step")
-    start, has_start = ints(rows, "start_ns")
-    end, has_end = ints(rows, "end_ns")
+    spans = process.rows("spans")
+    rows = spans[spans.matches("kind", kind) & spans.matches("name", name)]
+    step, in_step = rows.ints("step")
+    start, has_start = rows.ints("start_ns")
+    end, has_end = rows.ints("end_ns")
     whole = in_step & has_start & has_end
     return _hull(step[whole], start[whole], end[whole], wanted)
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from .padding_costs import Costs, ReplayedSteps, costs_of
 from .stats import Number, exact_ratio, share, total
-from .tables import Process, TableSource, counted_steps, first_by, ints, processes, records, texts
+from .tables import Process, TableSource, counted_steps, first_by, ints, nullable, processes, records, texts
 
 SIZE_COLUMNS = {
     "size": "Int64", "mode": "string", "steps": "Int64", "tokens": "Int64", "padded_tokens": "Int64",
@@ -83,16 +83,16 @@ def padding(recording: TableSource) -> Padding:
 
 def _counted_dispatch(process: Process) -> pd.DataFrame:
     """Decisions of the counted steps, with the step's padded token count beside them."""
-    dispatch, steps = process.table("dispatch"), process.table("steps")
-    step, in_step = ints(dispatch, "step")
-    numbers, numbered = ints(steps, "step")
+    dispatch, steps = process.rows("dispatch"), process.rows("steps")
+    step, in_step = dispatch.ints("step")
+    numbers, numbered = steps.ints("step")
     row = first_by(numbers, numbered & counted_steps(steps), step)
     kept = in_step & (row >= 0)
-    padded, known = ints(steps, "padded_tokens")
-    chosen = dispatch[kept].copy()
-    at = row[kept]
-    chosen["padded_tokens"] = pd.arrays.IntegerArray(padded[at].copy(), ~known[at])
-    return chosen
+    chosen, at = dispatch[kept], row[kept]
+    padded, known = steps.ints("padded_tokens")
+    columns = {name: nullable(*chosen.ints(name)) for name in ("size", "num_tokens")}
+    words = {name: np.array(chosen.texts(name), dtype=object) for name in ("mode", "reason")}
+    return pd.DataFrame({**columns, **words, "padded_tokens": nullable(padded[at], known[at])})
 
 
 def _replayed(rows: pd.DataFrame) -> ReplayedSteps:

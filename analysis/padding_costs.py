@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import pandas as pd
 
 from .curves import Curve, curve
 from .stats import share, total
-from .tables import BoolArray, LongArray, floats, matches, texts
+from .tables import BoolArray, LongArray, Table, columns_of
 
 OWN_RUN = "measured in the run"
 CALIBRATED = "calibrated curve"
@@ -64,8 +63,9 @@ class Costs(Protocol):
         ...
 
 
-def costs_of(calibration: pd.DataFrame) -> Costs:
+def costs_of(calibration: Table) -> Costs:
     """Pairs of the run itself where the table has them, else the calibrated curves."""
+    calibration = columns_of(calibration)
     pairs = _pairs(calibration, "replay_ns")
     if pairs:
         return PairCosts(pairs, {key: time_ns for key, (time_ns, _) in _pairs(calibration, "eager_ns").items()})
@@ -78,12 +78,13 @@ _Key = tuple[str, int, int]
 """(mode, size, tokens)."""
 
 
-def _pairs(calibration: pd.DataFrame, name: str) -> dict[_Key, tuple[int, str | None]]:
+def _pairs(calibration: Table, name: str) -> dict[_Key, tuple[int, str | None]]:
     """Rows `name` with keys `<mode>/<size>/<tokens>`: time in ns and hash of the kernels' names."""
-    rows = calibration[matches(calibration, "name", name)] if len(calibration) else calibration
-    value, valid = floats(rows, "value")
+    rows = columns_of(calibration)
+    rows = rows[rows.matches("name", name)]
+    value, valid = rows.floats("value")
     found = {}
-    for key, time_ns, ok, kernels in zip(texts(rows, "key"), value, valid, texts(rows, "kernel_hash"), strict=True):
+    for key, time_ns, ok, kernels in zip(rows.texts("key"), value, valid, rows.texts("kernel_hash"), strict=True):
         mode, _, sizes = (key or "").partition("/")
         size, _, tokens = sizes.partition("/")
         if ok and size.isdecimal() and tokens.isdecimal():

@@ -10,21 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from .columns import BoolArray, Columns, LongArray
 from .stats import Number, median, quantile, share, total
-from .tables import (
-    BoolArray,
-    LongArray,
-    Process,
-    TableSource,
-    counted_steps,
-    flags,
-    gather,
-    ints,
-    matches,
-    nullable,
-    processes,
-    records,
-)
+from .tables import Process, TableSource, counted_steps, gather, ints, nullable, processes, records
 
 HOST_PHASES = ("preprocess", "forward", "sample", "between_steps")
 DEVICE_FIGURES = ("span_ns", "starved_ns", "busy_ns")
@@ -67,38 +55,44 @@ def phase_steps(recording: TableSource) -> pd.DataFrame:
 
 
 def _phase_steps(process: Process) -> pd.DataFrame:
-    steps = process.table("steps")
-    numbers, numbered = ints(steps, "step")
+    steps = process.rows("steps")
+    numbers, numbered = steps.ints("step")
     table: dict[str, object] = {"step": nullable(numbers, numbered)}
     for name in ("start_ns", "period_ns"):
-        table[name] = nullable(*ints(steps, name))
+        table[name] = nullable(*steps.ints(name))
     sums, known = np.zeros(len(steps), dtype=np.int64), np.ones(len(steps), dtype=np.bool_)
     for phase in HOST_PHASES:
         values, valid = _host_time(process, phase, numbers)
         table[f"{phase}_ns"] = nullable(values, valid)
         sums, known = sums + values, known & valid
-    period, has_period = ints(steps, "period_ns")
+    period, has_period = steps.ints("period_ns")
     checked = known & has_period & (period > 0)
     table["sum_ns"] = nullable(sums, known)
     closing = (sums - period) / np.where(checked, period, 1)
     table["closing"] = pd.arrays.FloatingArray(np.where(checked, closing, 0.0), ~checked)
     table["counted"] = counted_steps(steps)
-    table["warmup"] = flags(steps, "warmup", null=False)
-    table["complete"] = flags(steps, "complete", null=True)
+    table["warmup"] = steps.flags("warmup", null=False)
+    table["complete"] = steps.flags("complete", null=True)
     return pd.DataFrame(table)
 
 
 def _host_time(process: Process, phase: str, numbers: LongArray) -> tuple[LongArray, BoolArray]:
     """Host time of `phase` in each step; a phase that occurs several times in a step is summed."""
-    rows = process.table("phases")
-    rows = rows[matches(rows, "name", phase)] if len(rows) else rows
-    return sum_by_step(rows, "host_ns", numbers)
+    rows = _named(process, phase)
+    return sum_by_step(rows, rows.ints("host_ns"), numbers)
 
 
-def sum_by_step(rows: pd.DataFrame, column: str, numbers: LongArray) -> tuple[LongArray, BoolArray]:
-    """Sum of `column` over the rows of each step number. Null where no row has a value or one of them is null."""
-    step, has_step = ints(rows, "step")
-    values, valid = ints(rows, column)
+def _named(process: Process, phase: str) -> Columns:
+    rows = process.rows("phases")
+    return rows[rows.matches("name", phase)]
+
+
+def sum_by_step(
+    rows: Columns, figures: tuple[LongArray, BoolArray], numbers: LongArray
+) -> tuple[LongArray, BoolArray]:
+    """Sum of the rows' figures for each step number. Null where no row has a value or one of them is null."""
+    step, has_step = rows.ints("step")
+    values, valid = figures
     sums = np.zeros(len(numbers), dtype=np.int64)
     present, missing = np.zeros(len(numbers), dtype=np.bool_), np.zeros(len(numbers), dtype=np.bool_)
     order = np.argsort(numbers, kind="stable")
@@ -142,25 +136,18 @@ def _host_row(counted: pd.DataFrame, phase: str) -> dict[str, object]:
     return {"name": phase, **_quantiles(values[valid]), "share": share(total(values[both]), total(period[both]))}
 
 
-def _counted_numbers(process: Process) -> LongArray:
-    steps = process.table("steps")
-    numbers, numbered = ints(steps, "step")
-    return numbers[numbered & counted_steps(steps)]
-
-
 def _ranges(recording: TableSource) -> pd.DataFrame:
     """Host sub-ranges of the counted steps: time of a name in a step, then quantiles over the steps that have it."""
     found: dict[str, list[LongArray]] = {}
     preprocess = 0
     for process in processes(recording):
-        spans, numbers = process.table("spans"), _counted_numbers(process)
+        spans, numbers = process.rows("spans"), process.counted_numbers()
         preprocess += total(_host_time(process, "preprocess", numbers)[0])
-        rows = spans[matches(spans, "kind", "range")]
-        start, has_start = ints(rows, "start_ns")
-        end, has_end = ints(rows, "end_ns")
-        timed = rows.assign(time_ns=nullable(end - start, has_start & has_end))
-        for name in [name for name in timed["name"].unique() if isinstance(name, str)] if len(timed) else []:
-            values, valid = sum_by_step(timed[matches(timed, "name", name)], "time_ns", numbers)
+        ranges = spans[spans.matches("kind", "range")]
+        for name in dict.fromkeys(name for name in ranges.texts("name") if name is not None):
+            rows = ranges[ranges.matches("name", name)]
+            (start, has_start), (end, has_end) = rows.ints("start_ns"), rows.ints("end_ns")
+            values, valid = sum_by_step(rows, (end - start, has_start & has_end), numbers)
             found.setdefault(name, []).append(values[valid])
     rows_out = []
     for name, parts in found.items():
@@ -181,7 +168,6 @@ def _device(recording: TableSource) -> pd.DataFrame:
 
 
 def _device_values(process: Process, phase: str, figure: str) -> LongArray:
-    rows = process.table("phases")
-    rows = rows[matches(rows, "name", phase)] if len(rows) else rows
-    values, valid = sum_by_step(rows, figure, _counted_numbers(process))
+    rows = _named(process, phase)
+    values, valid = sum_by_step(rows, rows.ints(figure), process.counted_numbers())
     return values[valid]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from .columns import Columns
 from .stats import median, total
-from .tables import BoolArray, LongArray, TableSource, flags, gather, ints, matches, records, texts
+from .tables import BoolArray, LongArray, Process, Table, TableSource, columns_of, gather, records
 
 COLUMNS = {
     "buffer": "string", "memory": "string", "capacity_bytes": "Int64", "reserved_bytes": "Int64",
@@ -34,26 +35,26 @@ def pinned_reuse(recording: TableSource) -> pd.DataFrame:
     return gather(recording, lambda process: records(_rows(process), COLUMNS))
 
 
-def _rows(process: TableSource) -> list[dict[str, object]]:
-    uses, copies = process.table("buffers"), process.table("copies")
-    names = dict.fromkeys(name for name in (*texts(uses, "buffer"), *texts(copies, "buffer")) if name is not None)
+def _rows(process: Process) -> list[dict[str, object]]:
+    uses, copies = process.rows("buffers"), process.rows("copies")
+    names = dict.fromkeys((*uses.coded("buffer")[1], *copies.coded("buffer")[1]))
     rows = []
     for name in names:
         row: dict[str, object] = {"buffer": name}
-        mine = uses[matches(uses, "buffer", name)] if len(uses) else uses
-        moved = copies[matches(copies, "buffer", name)] if len(copies) else copies
+        mine = uses[uses.matches("buffer", name)]
+        moved = copies[copies.matches("buffer", name)]
         row.update(_use_figures(mine) if len(mine) else {})
         row.update(_copy_figures(moved) if len(moved) else {})
         rows.append(row)
     return rows
 
 
-def _use_figures(uses: pd.DataFrame) -> dict[str, object]:
-    used, has_used = ints(uses, "used_bytes")
-    slot, has_slot = ints(uses, "slot")
-    wait, has_wait = ints(uses, "wait_ns")
-    verdicts = texts(uses, "hazard")
-    kinds = {kind for kind in texts(uses, "memory") if kind is not None}
+def _use_figures(uses: Columns) -> dict[str, object]:
+    used, has_used = uses.ints("used_bytes")
+    slot, has_slot = uses.ints("slot")
+    wait, has_wait = uses.ints("wait_ns")
+    verdicts = uses.texts("hazard")
+    kinds = {kind for kind in uses.texts("memory") if kind is not None}
     return {
         "memory": kinds.pop() if len(kinds) == 1 else "mixed" if kinds else None,
         "capacity_bytes": _largest(uses, "capacity_bytes"), "reserved_bytes": _largest(uses, "reserved_bytes"),
@@ -67,19 +68,19 @@ def _use_figures(uses: pd.DataFrame) -> dict[str, object]:
     }
 
 
-def _largest(frame: pd.DataFrame, name: str) -> int | None:
-    values, valid = ints(frame, name)
+def _largest(rows: Columns, name: str) -> int | None:
+    values, valid = rows.ints(name)
     return int(values[valid].max()) if valid.any() else None
 
 
-def _copy_figures(copies: pd.DataFrame) -> dict[str, object]:
-    size, has_size = ints(copies, "size_bytes")
+def _copy_figures(copies: Columns) -> dict[str, object]:
+    size, has_size = copies.ints("size_bytes")
     late = async_pageable(copies)
     return {
         "copies": len(copies), "copied_bytes": _whole_sum(size, has_size),
-        "changed_bytes": _whole_sum(*ints(copies, "changed_bytes")),
+        "changed_bytes": _whole_sum(*copies.ints("changed_bytes")),
         "async_pageable": int(late.sum()), "async_pageable_bytes": _whole_sum(size[late], has_size[late]),
-        "async_unknown": int((flags(copies, "is_async", null=False) & ~_host_side_known(copies)).sum()),
+        "async_unknown": int((copies.flags("is_async", null=False) & ~_host_side_known(copies)).sum()),
     }
 
 
@@ -88,15 +89,16 @@ def _whole_sum(values: LongArray, valid: BoolArray) -> int | None:
     return total(values) if valid.all() else None
 
 
-def async_pageable(copies: pd.DataFrame) -> BoolArray:
+def async_pageable(table: Table) -> BoolArray:
     """Copies that were asked to be asynchronous and cannot be: source (h2d) or destination (d2h) is pageable."""
-    from_host = matches(copies, "direction", "h2d") & matches(copies, "src_kind", "pageable")
-    to_host = matches(copies, "direction", "d2h") & matches(copies, "dst_kind", "pageable")
-    return flags(copies, "is_async", null=False) & (from_host | to_host)
+    copies = columns_of(table)
+    from_host = copies.matches("direction", "h2d") & copies.matches("src_kind", "pageable")
+    to_host = copies.matches("direction", "d2h") & copies.matches("dst_kind", "pageable")
+    return copies.flags("is_async", null=False) & (from_host | to_host)
 
 
-def _host_side_known(copies: pd.DataFrame) -> BoolArray:
+def _host_side_known(copies: Columns) -> BoolArray:
     known = ("pageable", "pinned", "managed", "device")
-    from_host = matches(copies, "direction", "h2d") & matches(copies, "src_kind", *known)
-    to_host = matches(copies, "direction", "d2h") & matches(copies, "dst_kind", *known)
-    return from_host | to_host | matches(copies, "direction", "d2d")
+    from_host = copies.matches("direction", "h2d") & copies.matches("src_kind", *known)
+    to_host = copies.matches("direction", "d2h") & copies.matches("dst_kind", *known)
+    return from_host | to_host | copies.matches("direction", "d2d")

@@ -7,7 +7,7 @@ import numpy as np
 from ..instrumentation.queues import Enqueue, HostWait, HostWork, Instruction
 from .costs import launch_latencies, wait_costs
 from .operations import Operations
-from .tables import LongArray, Process, ints, matches, texts
+from .tables import LongArray, Process
 
 ENQUEUE, MARK, WAIT, BLOCKING = 0, 1, 2, 3
 """Kinds of host events, in the order in which events of the same instant happen: a call ends before a border, and
@@ -33,7 +33,7 @@ class ProgramBuilder:
         self._starts, self._ends, self._enqueued = self.start.tolist(), self.end.tolist(), enqueued.tolist()
         self._blocked = self._queue_bound()
         self._groups = ops.latency_group
-        calibration = process.table("calibration")
+        calibration = process.rows("calibration")
         host_started = self.start > np.array(self._blocked, dtype=np.int64)
         self.latency = launch_latencies(calibration, self._groups, self.start - enqueued, host_started)
         self._wait_costs = wait_costs(calibration, [
@@ -54,10 +54,10 @@ class ProgramBuilder:
 
     def _edges(self) -> dict[int, tuple[int, ...]]:
         """Operation -> operations of other queues that it waits for by an event, if they were enqueued before it."""
-        edges = self._process.table("edges")
-        edges = edges[matches(edges, "kind", "event")] if len(edges) else edges
-        waiting, has_waiting = ints(edges, "waiting")
-        awaited, has_awaited = ints(edges, "awaited")
+        edges = self._process.rows("edges")
+        edges = edges[edges.matches("kind", "event")]
+        waiting, has_waiting = edges.ints("waiting")
+        awaited, has_awaited = edges.ints("awaited")
         found: dict[int, tuple[int, ...]] = {}
         usable = has_waiting & has_awaited
         for later, earlier in zip(waiting[usable].tolist(), awaited[usable].tolist(), strict=True):
@@ -69,10 +69,10 @@ class ProgramBuilder:
     def _host_events(self) -> tuple[LongArray, LongArray, LongArray]:
         """(time, kind, reference) of enqueues, waits and borders; the reference is a position in its own list."""
         enqueues = self._points()
-        waits = self._process.table("waits")
-        call, has_call = ints(waits, "start_ns")
-        back, has_back = ints(waits, "end_ns")
-        awaited, has_awaited = ints(waits, "awaited")
+        waits = self._process.rows("waits")
+        call, has_call = waits.ints("start_ns")
+        back, has_back = waits.ints("end_ns")
+        awaited, has_awaited = waits.ints("awaited")
         whole = has_call & has_back
         self._wait_rows = [
             (begin, end, self._index.get(op) if known else None)
@@ -88,18 +88,18 @@ class ProgramBuilder:
 
     def _mark_times(self) -> LongArray:
         """Starts of steps and borders of phases. `_marks[i]` says what mark i is: (step row or -1, phase after it)."""
-        steps = self._process.table("steps")
-        start, has_start = ints(steps, "start_ns")
-        numbers, numbered = ints(steps, "step")
+        steps = self._process.rows("steps")
+        start, has_start = steps.ints("start_ns")
+        numbers, numbered = steps.ints("step")
         whole = has_start & numbered
         order = np.argsort(start[whole], kind="stable")
         self.step_numbers = numbers[whole][order]
-        spans = self._process.table("spans")
-        rows = spans[matches(spans, "kind", "phase")] if len(spans) else spans
-        begin, has_begin = ints(rows, "start_ns")
-        end, has_end = ints(rows, "end_ns")
+        spans = self._process.rows("spans")
+        rows = spans[spans.matches("kind", "phase")]
+        begin, has_begin = rows.ints("start_ns")
+        end, has_end = rows.ints("end_ns")
         timed = has_begin & has_end
-        names = [name for name, ok in zip(texts(rows, "name"), timed, strict=True) if ok]
+        names = [name for name, ok in zip(rows.texts("name"), timed, strict=True) if ok]
         borders = sorted(
             [(int(time), 0, None) for time in end[timed]]
             + [(int(time), 1, name) for time, name in zip(begin[timed], names, strict=True)],

@@ -15,7 +15,7 @@ import numpy as np
 from ..instrumentation.queues import HostWork, Instruction, Replay, replay
 from .operations import Operations, operations
 from .program import ProgramBuilder
-from .tables import NOBODY, LongArray, Process, Split, TableSource, first_by, ints, matches
+from .tables import NOBODY, LongArray, Process, Split, TableSource, first_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +112,10 @@ def changed(
 
 def first_consumers(process: Process, ops: Operations, copies: LongArray) -> LongArray:
     """For each copy (position in `ops`) the position of its first declared consumer; -1 where none is declared."""
-    edges = process.table("edges")
-    edges = edges[matches(edges, "kind", "consumer")] if len(edges) else edges
-    waiting, has_waiting = ints(edges, "waiting")
-    awaited, has_awaited = ints(edges, "awaited")
+    edges = process.rows("edges")
+    edges = edges[edges.matches("kind", "consumer")]
+    waiting, has_waiting = edges.ints("waiting")
+    awaited, has_awaited = edges.ints("awaited")
     everyone = np.ones(len(ops), dtype=np.bool_)
     reader = first_by(ops.correlation, everyone, waiting)
     usable = has_waiting & has_awaited & (reader >= 0)

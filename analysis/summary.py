@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import pandas as pd
 
+from .columns import Columns, LongArray
 from .exposure import exposure
 from .gaps import gaps
 from .overlap import PARTNERS, copy_overlap
@@ -16,7 +16,7 @@ from .phases import DEVICE_FIGURES, HOST_PHASES, phase_summary
 from .pinned import pinned_reuse
 from .replay import Replays, replays
 from .stats import Number, median, median_of_floats, quantile, total
-from .tables import LongArray, Process, TableSource, counted_steps, floats, ints, matches, processes
+from .tables import TableSource, floats, ints, matches, processes
 from .window import MASKS
 
 MODES = ("none", "piecewise", "full")
@@ -61,19 +61,13 @@ def summarise(recording: TableSource, buffer: str = "block_table") -> Summary:
     return Summary(row.metrics, row.reasons)
 
 
-def _counted(recording: TableSource, name: str) -> list[tuple[Process, pd.DataFrame]]:
+def _counted(recording: TableSource, name: str) -> list[Columns]:
     """Rows of a table that belong to counted steps, process by process."""
-    found = []
-    for process in processes(recording):
-        steps, rows = process.table("steps"), process.table(name)
-        numbers, numbered = ints(steps, "step")
-        step, in_step = ints(rows, "step")
-        found.append((process, rows[in_step & np.isin(step, numbers[numbered & counted_steps(steps)])]))
-    return found
+    return [process.counted(name) for process in processes(recording)]
 
 
 def _values(recording: TableSource, table: str, column: str) -> LongArray:
-    parts = [ints(rows, column) for _, rows in _counted(recording, table)]
+    parts = [rows.ints(column) for rows in _counted(recording, table)]
     known = [values[valid] for values, valid in parts]
     return np.concatenate(known) if known else np.zeros(0, dtype=np.int64)
 
@@ -102,7 +96,7 @@ def _steps(row: _Row, recording: Replays) -> None:
         found_values = _values(recording, "steps", column)
         why = _why(recording, "steps", column, f"no counted step has {column}")
         row.put(column, total(found_values) if len(found_values) else None, why)
-    overlaps = [floats(rows, "batch_overlap") for _, rows in _counted(recording, "steps")]
+    overlaps = [rows.floats("batch_overlap") for rows in _counted(recording, "steps")]
     known = np.concatenate([values[valid] for values, valid in overlaps]) if overlaps else np.zeros(0)
     row.put("mean_batch_overlap", float(known.mean()) if len(known) else None,
             _why(recording, "steps", "batch_overlap", "no counted step has batch_overlap"))
@@ -152,29 +146,29 @@ def _copies(row: _Row, recording: Replays, buffer: str) -> None:
     row.put("queue_delay_p50_ns", median(delay), why)
     why = _why(recording, "copies", "size_bytes", "no host-to-device copy in a counted step")
     row.put("copied_h2d_p50_bytes", median(_h2d_bytes(recording)), why)
-    row.put("num_waits", sum(len(rows) for _, rows in _counted(recording, "waits")), None)
+    row.put("num_waits", sum(len(rows) for rows in _counted(recording, "waits")), None)
 
 
 def _by_step(recording: TableSource, buffer: str) -> tuple[LongArray, LongArray, LongArray]:
     """Copy time and bytes of each counted step that copied `buffer`, and the queue delay of each such copy."""
     times, sizes, delays = [], [], []
-    for _, rows in _counted(recording, "copies"):
-        mine = rows[matches(rows, "buffer", buffer) & ~matches(rows, "direction", "d2h")]
-        start, has_start = ints(mine, "start_ns")
-        end, has_end = ints(mine, "end_ns")
-        enqueued, has_enqueued = ints(mine, "enqueue_end_ns")
+    for rows in _counted(recording, "copies"):
+        mine = rows[rows.matches("buffer", buffer) & ~rows.matches("direction", "d2h")]
+        start, has_start = mine.ints("start_ns")
+        end, has_end = mine.ints("end_ns")
+        enqueued, has_enqueued = mine.ints("enqueue_end_ns")
         timed = has_start & has_end
         times.append(_sums(mine[timed], (end - start)[timed]))
-        size, has_size = ints(mine, "size_bytes")
+        size, has_size = mine.ints("size_bytes")
         sizes.append(_sums(mine[has_size], size[has_size]))
         delays.append((start - enqueued)[has_start & has_enqueued])
     empty = [np.zeros(0, dtype=np.int64)]
     return np.concatenate(times or empty), np.concatenate(sizes or empty), np.concatenate(delays or empty)
 
 
-def _sums(rows: pd.DataFrame, values: LongArray) -> LongArray:
+def _sums(rows: Columns, values: LongArray) -> LongArray:
     """Sums of `values` by the rows' step."""
-    numbers, place = np.unique(ints(rows, "step")[0], return_inverse=True)
+    numbers, place = np.unique(rows.ints("step")[0], return_inverse=True)
     sums = np.zeros(len(numbers), dtype=np.int64)
     np.add.at(sums, place, values)
     return sums
@@ -182,9 +176,9 @@ def _sums(rows: pd.DataFrame, values: LongArray) -> LongArray:
 
 def _h2d_bytes(recording: TableSource) -> LongArray:
     parts = []
-    for _, rows in _counted(recording, "copies"):
-        size, has_size = ints(rows, "size_bytes")
-        mine = has_size & matches(rows, "direction", "h2d")
+    for rows in _counted(recording, "copies"):
+        size, has_size = rows.ints("size_bytes")
+        mine = has_size & rows.matches("direction", "h2d")
         parts.append(_sums(rows[mine], size[mine]))
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 

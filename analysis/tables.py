@@ -1,21 +1,23 @@
-"""Reading columns of a Recording's tables without losing a nanosecond or mistaking null for 0.
+"""A Recording's tables, process by process, and frames of results with nullable columns.
 
-Every column of every table is nullable. The helpers here give NumPy arrays plus a validity mask, so that int64 times
-never pass through float64, and an absent table or column reads as "all null".
+Reading goes through `Columns` (`columns.py`); an absent table or column reads as "all null".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-LongArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
+from .columns import BoolArray as BoolArray
+from .columns import Columns, FloatArray
+from .columns import LongArray as LongArray
+
+Table = pd.DataFrame | Columns
 
 PROCESS_KEYS = ("host", "pid", "rank", "point", "launch", "arm", "pair", "order")
 """What tells one process's rows from another's: correlations and step numbers are unique only within these."""
@@ -35,10 +37,36 @@ class Process:
 
     keys: Mapping[str, object]
     tables: Mapping[str, pd.DataFrame]
+    _columns: dict[str, Columns] = field(default_factory=dict, init=False, repr=False)
 
     def table(self, name: str) -> pd.DataFrame:
         """The process's rows of `name`; an empty frame without columns when there are none."""
         return self.tables.get(name, pd.DataFrame())
+
+    def rows(self, name: str) -> Columns:
+        """The same rows column by column, read once for all who ask."""
+        if name not in self._columns:
+            self._columns[name] = Columns(self.table(name))
+        return self._columns[name]
+
+    def counted(self, name: str) -> Columns:
+        """The rows of `name` that belong to counted steps."""
+        key = f"{name} of counted steps"
+        if key not in self._columns:
+            rows = self.rows(name)
+            step, in_step = rows.ints("step")
+            self._columns[key] = rows[in_step & self.is_counted(step)]
+        return self._columns[key]
+
+    def counted_numbers(self) -> LongArray:
+        """Numbers of the steps that figures are made of, in recorded order."""
+        steps = self.rows("steps")
+        numbers, numbered = steps.ints("step")
+        return numbers[numbered & counted_steps(steps)]
+
+    def is_counted(self, step: LongArray) -> BoolArray:
+        """Whether each number is that of a step that figures are made of."""
+        return np.isin(step, self.counted_numbers())
 
 
 NOBODY = Process({}, {})
@@ -77,13 +105,16 @@ def _by_process(frame: pd.DataFrame) -> Iterator[tuple[tuple[object, ...], pd.Da
     """(key values, rows) of each process, in order of first appearance. Null keys are one value, None."""
     if frame.empty:
         return
-    present = [key for key in PROCESS_KEYS if key in frame.columns and frame[key].notna().any()]
-    if not present:
-        yield (None,) * len(PROCESS_KEYS), frame
-        return
-    for values, rows in frame.groupby(present, dropna=False, sort=False):
-        found = dict(zip(present, values if isinstance(values, tuple) else (values,), strict=True))
-        yield tuple(plain(found.get(key)) for key in PROCESS_KEYS), rows
+    keys = {key: pd.factorize(frame[key]) for key in PROCESS_KEYS if key in frame.columns}  # code -1 is null
+    owner = np.zeros(len(frame), dtype=np.int64)
+    for codes, values in keys.values():
+        if len(values):
+            owner, _ = pd.factorize(owner * (len(values) + 1) + codes)
+    first = np.unique(owner, return_index=True)[1].tolist()
+    for number, row in enumerate(first):
+        found = {key: plain(values[codes[row]]) if codes[row] >= 0 else None for key, (codes, values) in keys.items()}
+        rows = frame if len(first) == 1 else frame.iloc[np.flatnonzero(owner == number)]
+        yield tuple(found.get(key) for key in PROCESS_KEYS), rows
 
 
 def plain(value: Any) -> Any:
@@ -93,48 +124,34 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def ints(frame: pd.DataFrame, name: str) -> tuple[LongArray, BoolArray]:
-    """Values (0 where null) and validity of an integer column, exactly."""
-    if name not in frame.columns:
-        return np.zeros(len(frame), dtype=np.int64), np.zeros(len(frame), dtype=np.bool_)
-    column = frame[name]
-    if not pd.api.types.is_integer_dtype(column.dtype):
-        column = column.astype("Int64")  # all-null object or float columns; raises on a fraction
-    valid = column.notna().to_numpy(dtype=np.bool_)
-    return column.to_numpy(dtype=np.int64, na_value=0), valid
+def columns_of(table: Table) -> Columns:
+    """The table column by column; `Columns` are passed through, so that what they hold already is used."""
+    return table if isinstance(table, Columns) else Columns(table)
 
 
-def floats(frame: pd.DataFrame, name: str) -> tuple[npt.NDArray[np.float64], BoolArray]:
-    """Values (0 where null) and validity of a float column."""
-    if name not in frame.columns:
-        return np.zeros(len(frame)), np.zeros(len(frame), dtype=np.bool_)
-    column = frame[name]
-    valid = column.notna().to_numpy(dtype=np.bool_)
-    return np.asarray(column.astype("Float64").to_numpy(dtype=np.float64, na_value=0.0), dtype=np.float64), valid
+def ints(table: Table, name: str) -> tuple[LongArray, BoolArray]:
+    """Values (0 where null) and validity of an integer column, exactly. The arrays are read-only."""
+    return columns_of(table).ints(name)
 
 
-def texts(frame: pd.DataFrame, name: str) -> list[str | None]:
+def floats(table: Table, name: str) -> tuple[FloatArray, BoolArray]:
+    """Values (0 where null) and validity of a float column. The arrays are read-only."""
+    return columns_of(table).floats(name)
+
+
+def texts(table: Table, name: str) -> list[str | None]:
     """A string column as Python strings, None where null."""
-    if name not in frame.columns:
-        return [None] * len(frame)
-    column = frame[name]
-    values = np.array(column, dtype=object)
-    values[column.isna().to_numpy(dtype=np.bool_)] = None
-    return list(values)
+    return columns_of(table).texts(name)
 
 
-def matches(frame: pd.DataFrame, name: str, *wanted: str) -> BoolArray:
+def matches(table: Table, name: str, *wanted: str) -> BoolArray:
     """Rows whose string column is one of `wanted`; null never matches."""
-    if name not in frame.columns:
-        return np.zeros(len(frame), dtype=np.bool_)
-    return frame[name].isin(wanted).fillna(False).to_numpy(dtype=np.bool_)
+    return columns_of(table).matches(name, *wanted)
 
 
-def flags(frame: pd.DataFrame, name: str, *, null: bool) -> BoolArray:
+def flags(table: Table, name: str, *, null: bool) -> BoolArray:
     """A bool column, with `null` standing in where nothing was recorded."""
-    if name not in frame.columns:
-        return np.full(len(frame), null, dtype=np.bool_)
-    return frame[name].astype("boolean").fillna(null).to_numpy(dtype=np.bool_)
+    return columns_of(table).flags(name, null=null)
 
 
 def nullable(values: npt.ArrayLike, valid: npt.ArrayLike) -> pd.arrays.IntegerArray:
@@ -180,7 +197,7 @@ def stack(parts: Sequence[tuple[Process, pd.DataFrame]]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def counted_steps(steps: pd.DataFrame) -> BoolArray:
+def counted_steps(steps: Table) -> BoolArray:
     """Steps that figures are made of: not warm-up, not incomplete. Sources that do not say are believed complete."""
     return ~flags(steps, "warmup", null=False) & flags(steps, "complete", null=True)
 

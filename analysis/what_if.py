@@ -11,7 +11,7 @@ import numpy as np
 from ..instrumentation.queues import Replay
 from .replay import Timeline, changed, replays
 from .stats import Number, exact, mean
-from .tables import LongArray, Process, TableSource, counted_steps, first_by, ints
+from .tables import LongArray, Process, TableSource
 
 TRANSIENT_STEPS = 2
 """Steps that a change needs to settle when two are in flight: what is enqueued already does not feel it."""
@@ -81,9 +81,7 @@ def steady_steps(process: Process, line: Timeline) -> LongArray:
     Not warm-up, complete, followed by the next step number (a period across a gap in the recording is none), and not
     among the first two replayed ones, where a change has not settled yet.
     """
-    steps = process.table("steps")
-    numbers, numbered = ints(steps, "step")
-    kept = first_by(numbers, numbered & counted_steps(steps), line.step_numbers) >= 0
+    kept = process.is_counted(line.step_numbers)
     followed = np.diff(line.step_numbers) == 1
     settled = np.arange(len(followed)) >= TRANSIENT_STEPS
     return np.flatnonzero(kept[:-1] & followed & settled)
