@@ -86,7 +86,7 @@ def cupti() -> Finding:
     mend = "busy times stay null (events go on); end other profilers, allow performance counters to users"
     activities = [torch.profiler.ProfilerActivity.CUDA]
     try:
-        with torch.profiler.profile(activities=activities) as profiler:
+        with torch.profiler.profile(activities=activities, acc_events=True) as profiler:
             torch.zeros(64, device="cuda").add_(1.0)
             torch.cuda.synchronize()
         seen = sum(str(event.device_type).endswith("CUDA") for event in profiler.events() or ())

@@ -1,7 +1,8 @@
 """The stopwatch of a calibration: host time of a call, device time by events, graphs, and the profiler's trace.
 
-Every estimate is a median, and where the machine's noise comes in stretches (another tenant, a clock change) it is the
-least of the medians of several rounds that lie apart in time: noise only ever adds.
+Every estimate is a median. The machine's noise comes in stretches, so what matters is measured in rounds that lie apart
+in time. Host noise only ever adds: there the least median counts. A GPU's clock also rises for a moment after a pause
+(14 % were seen), so of its rounds the median counts.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ class GpuBench:
     def trace(self, work: Call) -> list[TraceEvent]:
         """See Bench."""
         activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-        with torch.profiler.profile(activities=activities) as profiler:
+        with torch.profiler.profile(activities=activities, acc_events=True) as profiler:
             work()
             torch.cuda.synchronize()
         with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,7 @@
 """From raw figures to the calibration file. Everything that is derived is derived here, and nowhere else.
 
- - a time measured in rounds is the least of the rounds' medians: noise only adds
+ - G(size) is the median of the rounds' medians: a clock that rose after a pause spoils one round, not the figure
+ - host times and eager spans are the least of the rounds' medians: a busy host only ever adds
  - the host time of an eager stack is the median over all sizes: launching costs the same whatever the kernels' size
  - attention's cost is a line (relative least squares) over KV positions read, or (query, key) pairs
  - the queue-state constants are medians over sizes
@@ -119,7 +120,7 @@ def _model(raw: RawFigures) -> ModelCosts:
         layers=shape.layers, hidden=shape.hidden, heads=shape.heads, kv_heads=shape.kv_heads,
         head_dim=shape.head_dim, vocab=shape.vocab, kernels_per_layer=per_layer,
         sizes=tuple(sample.tokens for sample in raw.stack),
-        graph_ns=tuple(round(min(sample.round_medians_ns)) for sample in raw.stack),
+        graph_ns=tuple(round(statistics.median(sample.round_medians_ns)) for sample in raw.stack),
         kernel_hash=tuple(known for known in hashes if known) if all(hashes) else None,
         eager=EagerTimes(
             sizes=tuple(sample.tokens for sample in raw.eager),

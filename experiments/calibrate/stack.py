@@ -25,7 +25,7 @@ from .raw import EagerSample, StackSample
 BLOCK_SIZE = 16
 STACK_SIZES = (*range(1, 513), *range(544, 2049, 32), *range(2176, 4097, 128), *range(4352, 8193, 256))
 EAGER_SIZES = (1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 8192)
-ROUNDS = 5
+ROUNDS = 3
 EAGER_ROUNDS, EAGER_REPEATS = 5, 7
 GRAPHS_AT_ONCE = 64
 """Graphs of neighbouring sizes whose rounds take turns, so that a noisy second spoils one round of each, not all."""
@@ -102,7 +102,7 @@ def stack_samples(bench: Bench, stack: Stack, sizes: Sequence[int], say: Said) -
         part = sizes[begin : begin + GRAPHS_AT_ONCE]
         graphs = [_captured(bench, stack, tokens) for tokens in part]
         rounds = [
-            [bench.device_ns(graph.replay, inner=4 if tokens <= 1024 else 2, repeats=3)
+            [bench.device_ns(graph.replay, inner=3 if tokens <= 1024 else 1, repeats=3)
              for tokens, graph in zip(part, graphs, strict=True)]
             for _ in range(ROUNDS)
         ]  # fmt: skip

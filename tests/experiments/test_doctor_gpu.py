@@ -107,7 +107,7 @@ def test_columns_that_the_driver_does_not_give_are_named(monkeypatch) -> None:
 
 def profiled(monkeypatch, events):
     class Profile:
-        def __init__(self, activities): ...
+        def __init__(self, activities, acc_events): ...
 
         def __enter__(self):
             return SimpleNamespace(events=lambda: events)
