@@ -27,6 +27,7 @@ from .cuda_graphs import CapturedGraph, GraphRecorder
 from .cuda_idle import IdleWork, Job
 from .cuda_memory import make_host_memory
 from .cuda_rows import CopyCorrection, DeviceRows, OpenOperation, notes
+from .cuda_streams import give_streams, take_streams
 from .memory import tensor_bytes
 from .streams import STREAMS, HappensBefore, StreamOrder, lane_of
 
@@ -54,7 +55,7 @@ class CudaDevice:
         self._ledger = ledger
         self._order = StreamOrder(ledger)
         self._known = HappensBefore()
-        self._streams = {name: torch.cuda.Stream() for name in STREAMS}
+        self._streams = take_streams()
         torch.cuda.set_stream(self._streams["compute"])
         self._host = make_host_memory()
         self._graphs: dict[GraphKey, CapturedGraph] = {}
@@ -279,6 +280,7 @@ class CudaDevice:
         with suppress(RuntimeError):
             torch.cuda.set_stream(torch.cuda.default_stream())
             torch.cuda.empty_cache()
+            give_streams(self._streams)
 
     def diagnostics(self) -> tuple[tuple[str, str, str], ...]:
         """(table, column, reason) for what events could not tell."""
