@@ -98,7 +98,7 @@ def _exposed(process: Process, line: Timeline, buffer: str) -> dict[int, Row]:
     found: dict[int, Row] = {}
     tails: dict[str, int] = {}
     for op, lane in enumerate(ops.lane):
-        if op in consumer_of:
+        if op in consumer_of and not ops.placed[op]:
             row = int(ops.copy_row[op])
             known_err = int(err[row]) if has_err[row] else None
             reason = _why_not(ops, op, consumer_of[op], known_err)

@@ -106,7 +106,7 @@ def _judge(line: Timeline, before: LongArray, op: int) -> Row:
 
 
 def _predecessor(line: Timeline, op: int) -> str:
-    times = line.baseline.ops[op]
+    times = line.binding(op)
     if times.cause_op is None:
         return "host"
     if line.ops.copy_row[times.cause_op] >= 0:
@@ -118,7 +118,7 @@ def _root(line: Timeline, op: int) -> tuple[str, bool]:
     """(host or device, whether the path ran through a copy of another queue) behind the start of `op`."""
     step, by_copy = line.ops.step[op], False
     while True:
-        times = line.baseline.ops[op]
+        times = line.binding(op)
         if times.cause_op is None:
             return "host", by_copy
         if times.cause == "wait" and line.ops.copy_row[times.cause_op] >= 0:

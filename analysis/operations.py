@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .columns import BoolArray, Columns, LongArray
+from .placement import Queued, place, wait_returns
 from .tables import Process, first_by
 
 DEVICE_KINDS = ("kernel", "graph", "memset")
@@ -34,7 +35,8 @@ class Operations:
     pageable     copy from or to pageable memory
     blocking     the copy ran, at least in part, inside its own call (pageable memory is fed by the host): the call's
                  return is tied to the copy's end, and a faster copy would have returned earlier
-    left_out     operations that cannot be replayed: without an enqueueing call or without device times
+    placed       it carries no device times: it lies where its neighbours leave room (`placement`)
+    left_out     operations that cannot be replayed: without an enqueueing call, or without device times and neighbours
     """
 
     correlation: LongArray
@@ -51,6 +53,7 @@ class Operations:
     err_ns: LongArray
     pageable: BoolArray
     blocking: BoolArray
+    placed: BoolArray
     left_out: int
 
     def __len__(self) -> int:
@@ -68,7 +71,7 @@ class Operations:
 
 
 Parts = dict[str, Any]
-"""The arrays of `Operations` by name, texts as objects, and `usable`."""
+"""The arrays of `Operations` by name, texts as objects, `timed` and `usable` (tied to a call)."""
 
 
 def operations(process: Process) -> Operations:
@@ -79,11 +82,24 @@ def operations(process: Process) -> Operations:
     usable = joined.pop("usable")
     found = {name: values[usable] for name, values in joined.items()}
     order = np.lexsort((found["correlation"], found["call_ns"], found["enqueued_ns"]))
-    column = {name: values[order] for name, values in found.items()}
-    texts = {name: column.pop(name).tolist() for name in ("lane", "kind", "buffer")}
-    return Operations(
-        **column, **texts, phase=phases_at(process, column["call_ns"]), left_out=int((~usable).sum()),
+    column = _placed(process, {name: values[order] for name, values in found.items()})
+    words = {name: column.pop(name).tolist() for name in ("lane", "kind", "buffer")}
+    phase = phases_at(process, column["call_ns"])
+    return Operations(**column, **words, phase=phase, left_out=len(usable) - len(phase))
+
+
+def _placed(process: Process, ops: Parts) -> Parts:
+    """The operations that have device times, and those without that their neighbours leave a place for."""
+    timed = ops.pop("timed")
+    ops["placed"] = np.zeros(len(timed), dtype=np.bool_)
+    if timed.all():
+        return ops
+    queued = Queued(
+        ops["lane"].tolist(), ops["correlation"], ops["enqueued_ns"], ops["start_ns"], ops["end_ns"], timed,
     )
+    for at, (start, end) in place(queued, wait_returns(process)).items():
+        ops["start_ns"][at], ops["end_ns"][at], ops["placed"][at] = start, end, True
+    return {name: values[timed | ops["placed"]] for name, values in ops.items()}
 
 
 def _copies(copies: Columns) -> Parts:
@@ -95,13 +111,14 @@ def _copies(copies: Columns) -> Parts:
     step, in_step = copies.ints("step")
     pageable = copies.matches("src_kind", "pageable") | copies.matches("dst_kind", "pageable")
     synchronous = pageable | ~copies.flags("is_async", null=True)
+    timed = has_start & has_end
     return {
         "correlation": correlation, "lane": _objects([lane or "gpu:unknown" for lane in copies.texts("lane")]),
         "kind": np.full(len(copies), "copy", dtype=object), "buffer": _objects(copies.texts("buffer")),
         "copy_row": np.arange(len(copies), dtype=np.int64), "step": np.where(in_step, step, -1),
         "call_ns": np.where(has_call, call, enqueued), "enqueued_ns": enqueued, "start_ns": start, "end_ns": end,
-        "err_ns": copies.ints("err_ns")[0], "pageable": pageable, "blocking": synchronous & (start < enqueued),
-        "usable": known & has_enqueued & has_start & has_end,
+        "err_ns": copies.ints("err_ns")[0], "pageable": pageable, "blocking": synchronous & timed & (start < enqueued),
+        "timed": timed, "usable": known & has_enqueued,
     }
 
 
@@ -146,7 +163,7 @@ def _merged(rows: Columns) -> Parts:
         **merged, "correlation": correlation[first], "lane": _objects(rows.texts("lane"))[first],
         "kind": _objects(rows.texts("kind"))[first], "buffer": np.full(len(first), None, dtype=object),
         "copy_row": np.full(len(first), -1, dtype=np.int64), "step": np.where(in_step, step, -1)[first],
-        "pageable": nothing, "blocking": nothing, "usable": whole,
+        "pageable": nothing, "blocking": nothing, "timed": np.ones(len(first), dtype=np.bool_), "usable": whole,
     }
 
 

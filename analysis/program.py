@@ -14,6 +14,15 @@ ENQUEUE, MARK, WAIT, BLOCKING = 0, 1, 2, 3
 waits and blocking copies, which take their time from then on, begin after it."""
 
 
+def pause_of(op: int) -> int:
+    """The number of the pause before operation `op`: what the device needs to go over to it from the one before.
+
+    An operation that waited in the queue does not start in the very nanosecond in which the one before it ends. The
+    pause stands before it on its queue, so start = max(host's enqueueing + latency, end of the one before + pause).
+    """
+    return -1 - op
+
+
 class ProgramBuilder:
     """Turns host events in order into instructions. Operations are numbered by their position in `ops`."""
 
@@ -34,7 +43,8 @@ class ProgramBuilder:
         self._blocked = self._queue_bound()
         self._groups = ops.latency_group
         calibration = process.rows("calibration")
-        host_started = self.start > np.array(self._blocked, dtype=np.int64)
+        # Started by the host: its queue had nothing to do when it was handed over, and its place is no estimate.
+        host_started = (np.array(self._blocked, dtype=np.int64) <= enqueued) & ~ops.placed
         self.latency = launch_latencies(calibration, self._groups, self.start - enqueued, host_started)
         self._wait_costs = wait_costs(calibration, [
             (call - self.origin_ns, back - self.origin_ns, self._ends[op])
@@ -139,12 +149,16 @@ class ProgramBuilder:
             self._now = max(self._now, time)
 
     def _enqueue(self, op: int) -> None:
-        delay = self._starts[op] - self._enqueued[op]
-        usual = self.latency[self._groups[op]]
-        latency = delay if self._starts[op] > self._blocked[op] else min(usual, delay)
+        start, blocked, lane = self._starts[op], self._blocked[op], self._ops.lane[op]
+        delay, usual, waits = start - self._enqueued[op], self.latency[self._groups[op]], self._events.get(op, ())
+        behind = blocked > self._enqueued[op] and delay > usual  # the queue was busy, and it waited for it
+        latency = min(usual, delay) if behind or start <= blocked else delay
+        if behind and start > blocked:
+            self._add(Enqueue(pause_of(op), lane, start - blocked, latency - (start - blocked), waits))
+            waits = ()
         self.at[op] = len(self._program)
-        duration = max(0, self._ends[op] - self._starts[op])
-        self._add(Enqueue(op, self._ops.lane[op], duration, latency, self._events.get(op, ())))
+        duration = max(0, self._ends[op] - start)
+        self._add(Enqueue(op, lane, duration, latency, waits))
         if self._ops.blocking[op]:
             back = int(self._ops.enqueued_ns[op]) - self.origin_ns
             self._add(HostWait(op, 0, back - self._ends[op]))

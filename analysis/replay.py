@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..instrumentation.queues import HostWork, Instruction, Replay, replay
+from ..instrumentation.queues import Enqueue, HostWork, Instruction, OpTimes, Replay, replay
 from .operations import Operations, operations
-from .program import ProgramBuilder
+from .program import ProgramBuilder, pause_of
 from .tables import NOBODY, LongArray, Process, Split, TableSource, first_by
 
 
@@ -41,6 +41,20 @@ class Timeline:
     latency_ns: Mapping[str, int]
     baseline: Replay
     misfit_ns: int
+
+    def begin(self, op: int) -> int:
+        """Index in `program` of the first instruction that belongs to an operation: its pause, or its Enqueue."""
+        at = int(self.at[op])
+        before = self.program[at - 1] if at else None
+        return at - 1 if isinstance(before, Enqueue) and before.op == pause_of(op) else at
+
+    def binding(self, op: int) -> OpTimes:
+        """Times of an operation in the unchanged replay; its cause is never its own pause but what bound that."""
+        times = self.baseline.ops[op]
+        if times.cause_op == pause_of(op):
+            before = self.baseline.ops[pause_of(op)]
+            return times._replace(cause=before.cause, cause_op=before.cause_op)
+        return times
 
     def step_starts(self, replayed: Replay) -> LongArray:
         """Start of each recorded step in a replay, ns from the origin."""

@@ -36,7 +36,7 @@ class Window:
 
 def window(line: Timeline, copy: int, consumer: int, tails: Mapping[str, int]) -> Window:
     """Cut the window of `copy` out of the timeline. `tails`: lane -> last operation enqueued before the copy."""
-    first, last = int(line.at[copy]), int(line.at[consumer])
+    first, last = line.begin(copy), int(line.at[consumer])
     begin = line.baseline.host_ns[first]
     inside = line.program[first : last + 1]
     earlier = _awaited_from_before(line, inside, first)
@@ -124,6 +124,8 @@ def _host_path(line: Timeline, cut: Window, free: Replay, op: int, segments: lis
 
 
 def _mask(line: Timeline, cut: Window, op: int) -> str:
+    if op < 0:
+        return "other"  # a pause between two operations
     ops = line.ops
     if ops.copy_row[op] >= 0:
         return "copy"

@@ -63,7 +63,7 @@ def test_usual_costs_are_read_off_the_recording(lab, steps) -> None:
 def test_an_operation_without_its_launch_or_times_is_left_out_and_counted(lab, steps) -> None:
     made = steps(lab(), 3)
     made.rows["spans"] = [row for row in made.rows["spans"] if (row["kind"], row["name"]) != ("launch", "sample")]
-    made.rows["copies"][1]["start_ns"] = None
+    made.rows["copies"][1]["correlation"] = None
     [(_, line)] = replays(made.recording()).parts
     assert line.ops.left_out == 4
     assert len(line.ops) == 3 * 5 - 4
