@@ -82,6 +82,7 @@ class StepLoop:
         self._num_arrived = 0
         self._num_steps = 0
         self._start_ns = 0
+        self._elapsed_ns = 0  # of earlier calls of `run`; between two calls no time passes for the requests
         self._expected = 0
         self._got = 0
 
@@ -92,8 +93,19 @@ class StepLoop:
         interrupted: Callable[[], bool] = lambda: False,
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> LoopOutcome:
-        """Run until `limits` or `interrupted` say so. `progress` hears (answered, all) after each step."""
-        self._start_ns = self._device.clock.now_ns()
+        """Run until `limits` or `interrupted` say so; again: go on. Limits count from the first step of all.
+
+        `progress` hears (answered, all) after each step.
+        """
+        self._start_ns = self._device.clock.now_ns() - self._elapsed_ns
+        try:
+            return self._run(limits, interrupted, progress)
+        finally:
+            self._elapsed_ns = self._device.clock.now_ns() - self._start_ns
+
+    def _run(
+        self, limits: LoopLimits, interrupted: Callable[[], bool], progress: Callable[[int, int], None]
+    ) -> LoopOutcome:
         last = None if limits.steps is None else limits.warmup_steps + limits.steps
         while self._num_steps != last:
             if interrupted():

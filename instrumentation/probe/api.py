@@ -38,15 +38,6 @@ class ProbeLike(Protocol):
         ...
 
 
-@runtime_checkable
-class PatientMarks(Protocol):
-    """What a device may offer beside DeviceMarks: a time for work that can wait."""
-
-    def while_waiting(self, job: Callable[[int], int]) -> None:
-        """Have `job(limit)` called whenever the host waits for the device anyway; it returns how much it did."""
-        ...
-
-
 class DeviceMarks(Protocol):
     """Timing events at phase borders; a device offers this. `mark` may return None where there is no device time."""
 
@@ -56,4 +47,13 @@ class DeviceMarks(Protocol):
 
     def resolve_mark(self, mark: int) -> tuple[int, int] | None:
         """(time_ns, err_ns), or None while unknown."""
+        ...
+
+
+@runtime_checkable
+class PatientMarks(DeviceMarks, Protocol):
+    """What a device may offer beside DeviceMarks: a time for work that can wait."""
+
+    def while_waiting(self, job: Callable[[int], int]) -> None:
+        """Have `job(limit)` called whenever the host waits for the device anyway; it returns how much it did."""
         ...

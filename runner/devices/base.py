@@ -200,6 +200,14 @@ class Device(Protocol):
         """Nothing to do before `time_ns`: a virtual clock jumps there, a real one sleeps."""
         ...
 
+    def activate(self) -> None:
+        """Before any work in a process with several devices on one GPU: this is the one that works now."""
+        ...
+
+    def diagnostics(self) -> tuple[tuple[str, str, str], ...]:
+        """(table, column, reason) for what this device could not measure."""
+        ...
+
     def synchronize(self) -> None:
         """Wait for everything enqueued. Never inside a step."""
         ...

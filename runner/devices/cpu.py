@@ -137,6 +137,13 @@ class CpuDevice:
     def synchronize(self) -> None:
         """Nothing is ever in flight."""
 
+    def activate(self) -> None:
+        """Nothing is shared."""
+
+    def diagnostics(self) -> tuple[tuple[str, str, str], ...]:
+        """The recording knows what this kind of device has not got."""
+        return ()
+
     def close(self) -> None:
         """Nothing outlives the object."""
 

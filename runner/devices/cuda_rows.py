@@ -79,7 +79,7 @@ class DeviceRows:
         return stamp.host is not None or self.corridor.window(stamp.device_ns) < self._closed
 
     def take(self, limit: int) -> int:
-        """Take in at most `limit` resolved stamps, and fit windows that have closed behind them. Returns their number."""
+        """Take in at most `limit` resolved stamps and fit the windows that have closed. Returns their number."""
         taken = self._take_stamps(limit)
         current = self.corridor.window(self._newest)
         if current > self._closed:

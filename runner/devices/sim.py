@@ -199,6 +199,13 @@ class SimDevice:
                 self._lanes.wait_for(op, "synchronize")
             self._lanes.see_all()
 
+    def activate(self) -> None:
+        """Nothing is shared."""
+
+    def diagnostics(self) -> tuple[tuple[str, str, str], ...]:
+        """The recording knows what this kind of device has not got."""
+        return ()
+
     def close(self) -> None:
         """Nothing outlives the object."""
 

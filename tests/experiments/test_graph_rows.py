@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 from stepscope.analysis.graph_memory import graph_memory
 from stepscope.errors import MeasurementError
-from stepscope.experiments import measure as measuring
+from stepscope.experiments import session
 from stepscope.experiments.graph_rows import capture_rows, graph_notes
 from stepscope.experiments.measure import measure
 from stepscope.experiments.plan import make_plan
@@ -64,7 +64,7 @@ class Watched(CpuDevice):
 @pytest.fixture
 def watched(monkeypatch):
     devices = []
-    monkeypatch.setattr(measuring, "_device", lambda spec, ledger: devices.append(Watched(ledger)) or devices[-1])
+    monkeypatch.setattr(session, "_device", lambda spec, ledger: devices.append(Watched(ledger)) or devices[-1])
     return devices
 
 
@@ -91,7 +91,7 @@ def test_a_run_that_breaks_closes_its_device_too(watched, tmp_path, monkeypatch)
     def broken(*args, **kwargs):
         raise MeasurementError("planted")
 
-    monkeypatch.setattr(measuring.StepLoop, "run", broken)
+    monkeypatch.setattr(session.StepLoop, "run", broken)
     with pytest.raises(MeasurementError, match="planted"):
         measure(point(), tmp_path / "recording")
     assert [device.closed for device in watched] == [1]

@@ -1,0 +1,222 @@
+"""Device, probe, runner, scheduler and loop put together; a Recording comes out."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import os
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+
+from ..instrumentation.environment import fingerprint
+from ..instrumentation.probe import Ledger, Probe
+from ..instrumentation.recording.meta import ClockInfo, Diagnostic, ProcessKeys, RecordingMeta, SweepKeys
+from ..instrumentation.recording.reader import Recording
+from ..instrumentation.recording.storage import META_FILE, write_json
+from ..instrumentation.recording.writer import RecordingWriter
+from ..instrumentation.telemetry import TelemetrySampler
+from ..runner.devices import make_device
+from ..runner.devices.base import Device
+from ..runner.devices.calibration import load_calibration
+from ..runner.devices.calibration_rows import CalibrationRow, calibration_rows
+from ..runner.invariants.checker import CheckReport
+from ..runner.model_runner import ModelRunner, build_runner
+from ..workloads.workload import Workload
+from .graph_rows import capture_rows, graph_notes
+from .loop import LoopLimits, LoopOutcome, StepLoop
+from .plan import parameters
+from .replay_shapes import ReplayTally
+from .resolve import MICRO_ABOVE_PAIRS, attention_pairs, workload_of
+from .spec import PointSpec
+
+Progress = Callable[[int, int], None]
+SAMPLE_EVERY_NS = 1_000_000_000
+ROWS_EVERY_STEPS = 512
+"""Steps between two hand-overs of the ledger: few enough to keep memory small, many enough to be rare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one point gave."""
+
+    recording: Recording
+    outcome: LoopOutcome
+    checks: CheckReport
+
+
+class _BetweenSteps:
+    """What happens after each step, outside the measured host time: rows to the writer, telemetry, progress."""
+
+    def __init__(
+        self, device: Device, ledger: Ledger, writer: RecordingWriter, sampler: TelemetrySampler, progress: Progress,
+        tally: ReplayTally,
+    ) -> None:  # fmt: skip
+        self._device, self._ledger, self._writer, self._tally = device, ledger, writer, tally
+        self._sampler, self._progress = sampler, progress
+        self._num_steps = 0
+        self._next_sample_ns = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        with self._device.paused():
+            self._num_steps += 1
+            now_ns = self._device.clock.now_ns()
+            if now_ns >= self._next_sample_ns and self._sampler.unavailable is None:
+                self._next_sample_ns = now_ns + SAMPLE_EVERY_NS
+                self._ledger.add("telemetry", *self._sampler.sample(now_ns))
+            if self._num_steps % ROWS_EVERY_STEPS == 0:
+                self._writer.write(self._tally.take(self._ledger))
+            self._writer.flush_if_due(now_ns)
+            self._progress(done, total)
+
+
+@contextmanager
+def _quiet(*, heavy: bool) -> Iterator[None]:
+    """One thread for the mathematics that stands in for kernels, unless it is `heavy`; old objects are not collected.
+
+    More threads would spin for a while after each operation and take the core from what is measured.
+    """
+    threads = torch.get_num_threads()
+    if not heavy:
+        torch.set_num_threads(1)
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        torch.set_num_threads(threads)
+
+
+class Session:
+    """One runner on one device, with its probe, its loop and its recording: run in one piece or in several.
+
+    Several of them may live in one process; `activate` comes before any work on one of them.
+    """
+
+    def __init__(
+        self, spec: PointSpec, folder: Path, *, sweep: SweepKeys | None = None,
+        progress: Progress = lambda done, total: None,
+    ) -> None:  # fmt: skip
+        self.spec = spec
+        self._folder = folder
+        self._workload = workload_of(spec)
+        self._ledger = Ledger()
+        self._sampler = TelemetrySampler()
+        self.device = _device(spec, self._ledger)
+        try:
+            self.probe = Probe(self._ledger, self.device.clock, marks=self.device)
+            self.runner = build_runner(spec.runner, self.device, self.probe, self._ledger)
+            self._ledger.take()  # what building did (captures, fills) is no step
+            self._meta = _meta(spec, self._workload, self.device, self._sampler, sweep)
+            self._writer, self._tally = RecordingWriter(folder, self._meta), ReplayTally()
+            hook = _BetweenSteps(self.device, self._ledger, self._writer, self._sampler, progress, self._tally)
+            self._hook = hook
+            self.loop = StepLoop(self._workload, self.runner, self.probe, self.device)
+        except BaseException:
+            self.close()
+            raise
+
+    def activate(self) -> None:
+        """Before any work: of several sessions this is the one that works now."""
+        self.device.activate()
+
+    def run(self, limits: LoopLimits, interrupted: Callable[[], bool] = lambda: False) -> LoopOutcome:
+        """Go on until `limits`, which count from the session's first step."""
+        with _quiet(heavy=attention_pairs(self._workload) > MICRO_ABOVE_PAIRS):
+            return self.loop.run(limits, interrupted=interrupted, progress=self._hook)
+
+    def hand_over(self) -> None:
+        """Give the rows so far to the writer: at a moment when nothing is measured."""
+        self.device.synchronize()
+        self._writer.write(self._tally.take(self._ledger))
+
+    def finish(self, outcome: LoopOutcome, *, own_costs: bool = True) -> Measured:
+        """The recording. `own_costs` measures T(size) of the run's own shapes first, which overwrites the cache."""
+        device, spec, meta, writer = self.device, self.spec, self._meta, self._writer
+        device.synchronize()
+        self.probe.finish()
+        writer.write(self._tally.take(self._ledger))
+        writer.write({"calibration": [(None, *row) for row in _calibration(spec, device, meta)]})
+        said = (*self.probe.diagnostics(), *device.diagnostics(), *self._sampler.diagnostics())
+        notes = [Diagnostic(*note) for note in said]
+        notes += graph_notes(device.captures, self.runner.executor.uncaptured)
+        if meta.environment["pin_memory"] and not device.pinned:
+            notes.append(Diagnostic("buffers", "memory", device.pinned_reason))
+        if own_costs and device.name == "cuda" and outcome.stopped != "interrupted":
+            notes += _own_costs(self.runner, spec, self._tally, writer, meta)
+        recording = writer.finish(*notes)
+        checks = self.runner.checks.report()
+        return Measured(_with_outcome(recording, outcome, checks, self._folder), outcome, checks)
+
+    def close(self) -> None:
+        """Give everything back; the runner's memory is free once nobody refers to the session."""
+        self.device.close()
+        self._sampler.close()
+
+
+def _calibration(spec: PointSpec, device: Device, meta: RecordingMeta) -> list[CalibrationRow]:
+    """The costs that a modelled device went by, or what captures took of a real one."""
+    if device.modelled:
+        return calibration_rows(load_calibration(spec.calibration), spec.cost_model)
+    return capture_rows(device.captures, meta.environment)
+
+
+def _own_costs(
+    runner: ModelRunner, spec: PointSpec, tally: ReplayTally, writer: RecordingWriter, meta: RecordingMeta
+) -> list[Diagnostic]:
+    """Write what this run's own shapes cost. The last thing that the runner does: its cache is overwritten."""
+    from .own_costs import cost_rows
+
+    rows, notes = cost_rows(runner, spec.runner, tally, str(meta.environment.get("gpu_driver") or ""))
+    writer.write({"calibration": [(None, *row) for row in rows]})
+    return notes
+
+
+def _device(spec: PointSpec, ledger: Ledger) -> Device:
+    if spec.device == "sim":
+        return make_device("sim", ledger=ledger, calibration=spec.calibration, cost_model=spec.cost_model)
+    return make_device(spec.device, ledger=ledger)
+
+
+def _meta(
+    spec: PointSpec, workload: Workload, device: Device, sampler: TelemetrySampler, sweep: SweepKeys | None
+) -> RecordingMeta:
+    clock_id = device.clock.clock_id
+    calibration = None
+    if device.modelled:
+        costs = load_calibration(spec.calibration)
+        calibration = f"{spec.calibration}: {costs.gpu}, driver {costs.driver}, {costs.date}, shape {spec.cost_model}"
+    return RecordingMeta(
+        source="lab",
+        device=device.name,
+        modelled=device.modelled,
+        calibration=calibration,
+        environment=fingerprint(sampler.environment(), pinned=device.pinned, pinned_reason=device.pinned_reason),
+        clocks=(ClockInfo(clock_id=clock_id, kind="virtual" if device.modelled else "measured"),),
+        configuration={
+            **parameters(spec),
+            "name": workload.name,
+            "notes": [*workload.notes, f"tokens come from random weights of the shape {spec.runner.model}"],
+            "scheduler": dataclasses.asdict(workload.scheduler),
+        },
+        process=ProcessKeys(host=platform.node(), pid=os.getpid(), rank=0, device=device.name, clock_id=clock_id),
+        sweep=sweep,
+    )
+
+
+def _with_outcome(recording: Recording, outcome: LoopOutcome, checks: CheckReport, folder: Path) -> Recording:
+    """The recording with the loop's outcome in its configuration: it is known only at the end."""
+    configuration: dict[str, Any] = {
+        **recording.meta.configuration,
+        "outcome": dataclasses.asdict(outcome),
+        "checks": dataclasses.asdict(checks),
+    }
+    meta = msgspec.structs.replace(recording.meta, configuration=configuration)
+    write_json(folder / META_FILE, meta)
+    return Recording(meta, recording.tables)
