@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .collector import collector_held_back
 from .columns import Columns, LongArray
 from .exposure import exposure
 from .gaps import gaps
@@ -48,6 +49,7 @@ class _Row:
             self.reasons[name] = reason or "not recorded"
 
 
+@collector_held_back()
 def summarise(recording: TableSource, buffer: str = "block_table") -> Summary:
     """The metric row of a recording. `buffer` is the staged buffer whose copies are looked at closely."""
     row = _Row()

@@ -68,15 +68,17 @@ class QueueModel:
 
     def next_start(self, lane: str, ready_ns: int, waits: Iterable[int] = ()) -> tuple[int, Cause, int | None]:
         """(start_ns, cause, cause_op) of an operation that would be enqueued now; changes nothing."""
-        binding: tuple[int, Cause, int | None] = (ready_ns, "host", None)
+        start_ns: int = ready_ns
+        cause: Cause = "host"
+        cause_op: int | None = None
         tail = self._tails.get(lane)
-        if tail is not None and tail[1] > binding[0]:
-            binding = (tail[1], "lane", tail[0])
+        if tail is not None and tail[1] > start_ns:
+            cause, (cause_op, start_ns) = "lane", tail
         for awaited in waits:
             end_ns = self.end_of(awaited)
-            if end_ns > binding[0]:
-                binding = (end_ns, "wait", awaited)
-        return binding
+            if end_ns > start_ns:
+                start_ns, cause, cause_op = end_ns, "wait", awaited
+        return start_ns, cause, cause_op
 
     def end_of(self, op: int) -> int:
         """End of operation `op` in ns. Raises ValueError if it was never enqueued, or forgotten."""
@@ -95,22 +97,22 @@ class QueueModel:
         self._ends.pop(op, None)
 
 
-@dataclass(frozen=True, slots=True)
-class HostWork:
+# Instructions are named tuples, not dataclasses: a long recording makes hundreds of thousands of them.
+
+
+class HostWork(NamedTuple):
     """The host computes for `duration_ns`."""
 
     duration_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class HostUntil:
+class HostUntil(NamedTuple):
     """The host has nothing to do before `time_ns` (an arrival, say); no effect when that has passed."""
 
     time_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Enqueue:
+class Enqueue(NamedTuple):
     """The host spends `host_cost_ns` in a call; the operation may start `latency_ns` after the call's end."""
 
     op: int
@@ -121,8 +123,7 @@ class Enqueue:
     host_cost_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class HostWait:
+class HostWait(NamedTuple):
     """The host blocks until operation `op` has ended: returns at max(call + overhead, end + wake-up).
 
     `overhead_ns` is what the call costs when the operation has long ended, `wakeup_ns` what passes between the
@@ -163,6 +164,7 @@ def replay(
     Raises ValueError for a program that waits for an operation that it has not enqueued.
     """
     queues = QueueModel()
+    enqueue, end_of = queues.enqueue, queues.end_of
     overrides = {} if durations is None else durations
     ops: dict[int, OpTimes] = {}
     host_times: list[int] = []
@@ -171,14 +173,11 @@ def replay(
         if isinstance(instruction, HostWork):
             now_ns += instruction.duration_ns
         elif isinstance(instruction, Enqueue):
-            now_ns += instruction.host_cost_ns
-            duration_ns = overrides.get(instruction.op, instruction.duration_ns)
-            ready_ns = now_ns + instruction.latency_ns
-            ops[instruction.op] = queues.enqueue(
-                instruction.op, instruction.lane, ready_ns, duration_ns, instruction.waits,
-            )
+            op, lane, duration_ns, latency_ns, waits, host_cost_ns = instruction
+            now_ns += host_cost_ns
+            ops[op] = enqueue(op, lane, now_ns + latency_ns, overrides.get(op, duration_ns), waits)
         elif isinstance(instruction, HostWait):
-            end_ns = queues.end_of(instruction.op)
+            end_ns = end_of(instruction.op)
             now_ns = host_wait_return(now_ns, end_ns, instruction.overhead_ns, instruction.wakeup_ns)
         else:
             now_ns = max(now_ns, instruction.time_ns)
