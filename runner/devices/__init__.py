@@ -34,7 +34,7 @@ def make_device(
     if name == "sim":
         return _make_sim(ledger, calibration, cost_model, host)
     if name == "cuda":
-        from .cuda import make_cuda
+        from .cuda_factory import make_cuda
 
         return make_cuda(ledger)
     raise UsageError(f"unknown device {name!r}; known: {', '.join(DEVICES)}")

@@ -20,11 +20,11 @@ import torch
 from ...errors import UsageError
 from ...instrumentation.clock import Clock, MonotonicClock
 from ...instrumentation.probe.ledger import Ledger
-from .base import CaptureFigures, Event, GraphKey, NoGraphMemory, StreamName, T, Work
-from .calibration import calibration_of
+from .base import CaptureFigures, Event, GraphKey, StreamName, T, Work
 from .cuda_events import BACKLOG, EventTimeline, Stamp
-from .cuda_graphs import CapturedGraph, GraphRecorder
+from .cuda_graphs import Graphs
 from .cuda_idle import IdleWork, Job
+from .cuda_marks import Marks
 from .cuda_memory import make_host_memory
 from .cuda_rows import CopyCorrection, DeviceRows, OpenOperation, notes
 from .cuda_streams import give_streams, take_streams
@@ -36,8 +36,6 @@ TIMED_COPY_BYTES = 16 * 1024
 """Shorter copies carry no event: below about 1 MiB an event pair cannot resolve them, and an event costs 2-3 us."""
 PORTION = 32
 """Stamps read, and rows written, at once where too much was put off: about three steps' worth."""
-MAX_MARKS = 65_536
-"""Marks kept until they are read. A phase that an exception left never reads its first one."""
 
 
 class CudaDevice:
@@ -58,10 +56,9 @@ class CudaDevice:
         self._streams = take_streams()
         torch.cuda.set_stream(self._streams["compute"])
         self._host = make_host_memory()
-        self._graphs: dict[GraphKey, CapturedGraph] = {}
-        self._recorder = GraphRecorder()
+        self._graphs = Graphs()
         self._capturing = False
-        self.captures: list[CaptureFigures] = []
+        self.captures: list[CaptureFigures] = self._graphs.figures
         self.events = EventTimeline(self.tensor_device)
         self.events.start(self._streams["compute"])
         self._lanes = {name: self.events.lane(stream) for name, stream in self._streams.items()}
@@ -70,10 +67,7 @@ class CudaDevice:
         self._idle = IdleWork()
         for job in (self.events.settle, self._rows.take, self._rows.write):
             self._idle.add(job)
-        self._marks: dict[int, tuple[Stamp, int]] = {}  # until read: the stamp, and when the mark was asked for
-        self._num_marks = 0
-        self._aside: set[StreamName] = set()  # streams that got work since the last mark and were not joined since
-        self._unjoined: set[StreamName] = set()
+        self._marks = Marks(self._lanes["compute"], self._rows, self.clock)
 
     # Memory
 
@@ -130,25 +124,16 @@ class CudaDevice:
 
     def capture(self, key: GraphKey, fn: Callable[[], torch.Tensor]) -> None:
         """Capture `fn`; whoever reads events keeps away from the driver meanwhile, and no mark is taken."""
-        refusal = ""
         self._capturing = True
         try:
             with self.events.lock:
-                self._graphs[key], figures = self._recorder.capture(key, fn)
-        except RuntimeError as error:
-            if "out of memory" not in str(error):
-                raise
-            refusal = str(error).splitlines()[0]
+                self._graphs.capture(key, fn)
         finally:
             self._capturing = False
-        if refusal:  # raised out here, where no frame of the capture holds its tensors any more
-            torch.cuda.empty_cache()
-            raise NoGraphMemory(refusal)
-        self.captures.append(figures)
 
     def island(self, fn: Callable[[], None]) -> None:
         """Leave `fn` out of a piecewise capture; elsewhere simply run it."""
-        self._recorder.island(fn)
+        self._graphs.island(fn)
 
     def captured(self, key: GraphKey) -> bool:
         """Whether `key` can be replayed."""
@@ -156,9 +141,7 @@ class CudaDevice:
 
     def replay(self, key: GraphKey, work: Work, *, consumes: Sequence[int] = ()) -> torch.Tensor:
         """Replay on the compute stream."""
-        if key not in self._graphs:
-            raise UsageError(f"no graph was captured for {key}; capture it before the first step")
-        return self._timed(f"graph.{key.tokens}", "graph", self._graphs[key].replay, "compute", consumes)
+        return self._timed(f"graph.{key.tokens}", "graph", self._graphs.replay_of(key), "compute", consumes)
 
     # Order
 
@@ -182,7 +165,7 @@ class CudaDevice:
         self._lanes[stream].border = None
         self._order.wait(stream, plain)
         if stream == "compute":
-            self._aside.discard(plain.stream)
+            self._marks.aside.discard(plain.stream)
 
     def host_wait(self, event: Event, reason: str) -> None:
         """Block until `event` has fired. The return is an upper bound for the device clock."""
@@ -212,43 +195,16 @@ class CudaDevice:
     # Timing
 
     def mark(self) -> int | None:
-        """A stamp on the compute stream; the last one again when nothing was enqueued since. None within a capture.
-
-        Work that went to another stream since the mark before, and that the compute stream does not wait for, does not
-        lie before this mark: then there is none, and `diagnostics` names the stream.
-        """
-        if not self._timing or self._capturing:
-            return None
-        if self._aside:
-            self._unjoined.update(self._aside)
-            self._aside.clear()
-            return None
-        number = self._num_marks
-        self._num_marks = number + 1
-        now_ns, lane, marks = self.clock.now_ns(), self._lanes["compute"], self._marks
-        marks[number] = (lane.border or lane.record(now_ns), now_ns)
-        if len(marks) > MAX_MARKS:
-            del marks[next(iter(marks))]
-        return number
+        """See Marks. None within a capture, and where nothing is timed."""
+        return self._marks.take() if self._timing and not self._capturing else None
 
     def while_waiting(self, job: Job) -> None:
         """Have `job` done in small portions whenever the host has to wait for the device anyway."""
         self._idle.add(job)
 
     def resolve_mark(self, mark: int) -> tuple[int, int] | None:
-        """Known once the clock corridor of its window is fitted. A mark can be read once.
-
-        On an idle stream the stamp may have fired long before the mark was asked for; an event of its own would have
-        fired then, so the later of the two times counts.
-        """
-        found = self._marks.get(mark)
-        if found is None or not self._rows.is_final(found[0]):
-            return None
-        known = self._rows.host_time(found[0])
-        if known is None:
-            return None
-        del self._marks[mark]
-        return max(known[0], found[1]), known[1]
+        """Known once the clock corridor of its window is fitted. A mark can be read once."""
+        return self._marks.resolve(mark)
 
     def paused(self) -> AbstractContextManager[None]:
         """Nothing: real time does not stop."""
@@ -284,7 +240,7 @@ class CudaDevice:
 
     def diagnostics(self) -> tuple[tuple[str, str, str], ...]:
         """(table, column, reason) for what events could not tell."""
-        return tuple(notes(self._rows, self.events.lost, self._unjoined))
+        return tuple(notes(self._rows, self.events.lost, self._marks.unjoined))
 
     # Parts
 
@@ -329,7 +285,7 @@ class CudaDevice:
         self._known.enqueue(op, stream, self._order.enqueue(stream, op, consumes))
         self._lanes[stream].border = None
         if stream != "compute":
-            self._aside.add(stream)
+            self._marks.aside.add(stream)
 
     def _parts(self, event: Event) -> tuple[Stamp, Event]:
         assert isinstance(event.handle, tuple), "an event of another kind of device"
@@ -337,23 +293,3 @@ class CudaDevice:
         if stamp.lane.timeline is not self.events:
             raise UsageError(f"an event of another device's stream {event.stream}: it cannot be waited for here")
         return stamp, plain
-
-
-def make_cuda(ledger: Ledger, *, timing: bool = True) -> CudaDevice:
-    """The current GPU. Copies are corrected by the bundled calibration of the same GPU, if there is one.
-
-    Raises UsageError where there is no GPU.
-    """
-    if not torch.cuda.is_available():
-        raise UsageError("device 'cuda' needs an NVIDIA GPU and a CUDA build of torch; use --device sim or cpu")
-    known = calibration_of(torch.cuda.get_device_name())
-    correction = CopyCorrection()
-    if known is not None:
-        correction = CopyCorrection(
-            queued_bias_ns=known.event_bias_ns.queued,
-            peak_bytes_per_s=known.peak_copy_bytes_per_s,
-            launch_ns=known.host_cost_ns.launch,
-            kernel_latency_ns=known.launch_latency_ns.kernel,
-            graph_latency_ns=known.launch_latency_ns.graph,
-        )
-    return CudaDevice(ledger, correction, timing=timing)

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from .base import CaptureFigures, GraphKey
+from ...errors import UsageError
+from .base import CaptureFigures, GraphKey, NoGraphMemory
 from .graph_kernels import graph_kernels, kernel_hash
 
 Part = torch.cuda.CUDAGraph | Callable[[], None]
@@ -104,3 +105,40 @@ class GraphRecorder:
                 graph.capture_end()
             except RuntimeError:
                 return
+
+
+class Graphs:
+    """The captured graphs of one device by key, and in `figures` what each took."""
+
+    def __init__(self) -> None:
+        self._graphs: dict[GraphKey, CapturedGraph] = {}
+        self._recorder = GraphRecorder()
+        self.island = self._recorder.island
+        self.figures: list[CaptureFigures] = []
+
+    def __contains__(self, key: GraphKey) -> bool:
+        return key in self._graphs
+
+    def capture(self, key: GraphKey, fn: Callable[[], torch.Tensor]) -> None:
+        """Capture `fn` under `key`. Raises NoGraphMemory, with everything given back, where memory runs out."""
+        refusal = ""
+        try:
+            self._graphs[key], figures = self._recorder.capture(key, fn)
+        except RuntimeError as error:
+            if "out of memory" not in str(error):
+                raise
+            refusal = str(error).splitlines()[0]
+        if refusal:  # raised out here, where no frame of the capture holds its tensors any more
+            torch.cuda.empty_cache()
+            raise NoGraphMemory(refusal)
+        self.figures.append(figures)
+
+    def replay_of(self, key: GraphKey) -> Callable[[], torch.Tensor]:
+        """What replays `key`. Raises UsageError for a key that was not captured."""
+        if key not in self._graphs:
+            raise UsageError(f"no graph was captured for {key}; capture it before the first step")
+        return self._graphs[key].replay
+
+    def clear(self) -> None:
+        """Drop the graphs; their memory goes back to torch. The figures stay."""
+        self._graphs.clear()

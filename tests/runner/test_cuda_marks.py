@@ -1,0 +1,86 @@
+"""Marks of the cuda device on a lane whose stamps are numbers: no GPU is needed."""
+
+from types import SimpleNamespace
+
+import pytest
+from stepscope.runner.devices import cuda_marks
+from stepscope.runner.devices.cuda_marks import Marks
+
+
+class Lane:
+    """Stamps are the times at which they were recorded."""
+
+    border = None
+
+    def __init__(self):
+        self.recorded = []
+
+    def record(self, now_ns):
+        self.border = SimpleNamespace(time=now_ns)
+        self.recorded.append(now_ns)
+        return self.border
+
+
+class Rows:
+    """Stamps fire `latency` after they were recorded, known to 7 ns, once `final`."""
+
+    latency, final, fault = 100, True, False
+
+    def is_final(self, stamp):
+        return self.final
+
+    def host_time(self, stamp):
+        return None if self.fault else (stamp.time + self.latency, 7)
+
+
+@pytest.fixture
+def bench():
+    clock = SimpleNamespace(time=0)
+    clock.now_ns = lambda: clock.time
+    lane, rows = Lane(), Rows()
+    return SimpleNamespace(clock=clock, lane=lane, rows=rows, marks=Marks(lane, rows, clock))
+
+
+def test_neighbours_share_a_stamp_until_something_is_enqueued(bench):
+    first = bench.marks.take()
+    bench.clock.time = 50
+    second = bench.marks.take()
+    bench.lane.border = None  # an operation was enqueued
+    bench.clock.time = 60
+    third = bench.marks.take()
+    assert bench.lane.recorded == [0, 60]
+    assert [bench.marks.resolve(mark) for mark in (first, second, third)] == [(100, 7), (100, 7), (160, 7)]
+    assert bench.marks.resolve(first) is None, "a mark is read once"
+
+
+def test_an_idle_stream_does_not_move_a_mark_before_its_call(bench):
+    bench.marks.take()
+    bench.clock.time = 5_000  # the shared stamp fired at 100
+    assert bench.marks.resolve(bench.marks.take()) == (5_000, 7)
+
+
+def test_no_time_before_the_corridor_is_fitted_nor_on_a_clock_fault(bench):
+    mark = bench.marks.take()
+    bench.rows.final = False
+    assert bench.marks.resolve(mark) is None
+    bench.rows.final, bench.rows.fault = True, True
+    assert bench.marks.resolve(mark) is None
+    bench.rows.fault = False
+    assert bench.marks.resolve(mark) == (100, 7)
+
+
+def test_work_aside_that_nobody_joined_leaves_no_mark_and_is_named(bench):
+    bench.marks.aside.add("copy")
+    assert bench.marks.take() is None
+    assert bench.marks.unjoined == {"copy"}
+    assert bench.marks.take() == 0, "the next one has nothing in its way"
+    bench.marks.aside.add("output")
+    bench.marks.aside.discard("output")
+    assert bench.marks.take() == 1
+    assert bench.marks.unjoined == {"copy"}
+
+
+def test_marks_that_nobody_reads_are_forgotten(bench, monkeypatch):
+    monkeypatch.setattr(cuda_marks, "MAX_MARKS", 2)
+    marks = [bench.marks.take() for _ in range(3)]
+    assert [bench.marks.resolve(mark) for mark in marks] == [None, (100, 7), (100, 7)]
