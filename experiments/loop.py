@@ -86,6 +86,11 @@ class StepLoop:
         self._expected = 0
         self._got = 0
 
+    @property
+    def num_steps(self) -> int:
+        """Steps so far."""
+        return self._num_steps
+
     def run(
         self,
         limits: LoopLimits,

@@ -30,4 +30,5 @@ def measure(
     with closing(Session(spec, folder, sweep=sweep, progress=progress)) as session:
         steps = measured_steps(spec.measure, spec.device)
         limits = LoopLimits(warmup_steps=spec.measure.warmup_steps or 0, steps=steps)
-        return session.finish(session.run(limits, interrupted))
+        session.run(limits, interrupted)
+        return session.finish()

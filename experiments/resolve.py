@@ -13,6 +13,7 @@ from typing import Any
 from ..errors import UsageError
 from ..runner.config import RunnerConfig
 from ..workloads.workload import Workload
+from .axes import full_path
 from .sources import SHARED_SIZES, build_workload
 from .spec import DeviceName, MeasureSpec, PointSpec, parse_point
 
@@ -48,7 +49,8 @@ def resolve(tree: Mapping[str, Any]) -> PointSpec:
         runner = dataclasses.replace(runner, model="micro")
     _check_skip(spec, workload)
     _validate(runner)
-    measure = dataclasses.replace(spec.measure, warmup_steps=_warmup_steps(spec.measure, workload))
+    axis = None if spec.measure.interleave is None else full_path(spec.measure.interleave)
+    measure = dataclasses.replace(spec.measure, warmup_steps=_warmup_steps(spec.measure, workload), interleave=axis)
     return dataclasses.replace(spec, device=device, runner=runner, measure=measure)
 
 
@@ -66,6 +68,8 @@ def attention_pairs(workload: Workload) -> int:
 
 def measured_steps(measure: MeasureSpec, device: DeviceName) -> int | None:
     """How many steps are measured on `device`; None: until every request is answered."""
+    if measure.interleave is not None:
+        return measure.blocks * (measure.settle_steps + measure.block_steps + 1)
     if device != "cuda" and measure.steps_modelled is not None:
         return measure.steps_modelled
     return measure.steps

@@ -62,10 +62,14 @@ class _BetweenSteps:
         self._sampler, self._progress = sampler, progress
         self._num_steps = 0
         self._next_sample_ns = 0
+        self.starts_ns: list[int] | None = None
+        """Starts of the steps, while somebody wants them."""
 
     def __call__(self, done: int, total: int) -> None:
         with self._device.paused():
             self._num_steps += 1
+            if self.starts_ns is not None:
+                self.starts_ns.append(self._ledger.rows["steps"][-1][1])  # behind the step number
             now_ns = self._device.clock.now_ns()
             if now_ns >= self._next_sample_ns and self._sampler.unavailable is None:
                 self._next_sample_ns = now_ns + SAMPLE_EVERY_NS
@@ -105,6 +109,7 @@ class Session:
     ) -> None:  # fmt: skip
         self.spec = spec
         self._folder = folder
+        self._outcome: LoopOutcome | None = None
         self._workload = workload_of(spec)
         self._ledger = Ledger()
         self._sampler = TelemetrySampler()
@@ -126,19 +131,40 @@ class Session:
         """Before any work: of several sessions this is the one that works now."""
         self.device.activate()
 
-    def run(self, limits: LoopLimits, interrupted: Callable[[], bool] = lambda: False) -> LoopOutcome:
+    def run(self, limits: LoopLimits, interrupted: Callable[[], bool] = lambda: False) -> None:
         """Go on until `limits`, which count from the session's first step."""
         with _quiet(heavy=attention_pairs(self._workload) > MICRO_ABOVE_PAIRS):
-            return self.loop.run(limits, interrupted=interrupted, progress=self._hook)
+            self._outcome = self.loop.run(limits, interrupted=interrupted, progress=self._hook)
+
+    @property
+    def warmup_steps(self) -> int:
+        """Steps that are not measured, before everything else."""
+        return self.spec.measure.warmup_steps or 0
+
+    def block(self, settle: int, steps: int, interrupted: Callable[[], bool] = lambda: False) -> list[int]:
+        """Run `settle` steps, `steps` counted ones and one more; the starts of the counted ones and of the last.
+
+        Rows of the others carry `warmup`. Nothing is measured behind it, so the rows so far go to the writer.
+        """
+        starts: list[int] = []
+        self._hook.starts_ns = starts
+        begin = self.loop.num_steps + settle
+        self.run(LoopLimits(warmup_steps=begin, steps=steps), interrupted)
+        self.run(LoopLimits(warmup_steps=begin + steps + 1, steps=0), interrupted)
+        self._hook.starts_ns = None
+        self.hand_over()
+        return starts[settle:]
 
     def hand_over(self) -> None:
         """Give the rows so far to the writer: at a moment when nothing is measured."""
         self.device.synchronize()
         self._writer.write(self._tally.take(self._ledger))
 
-    def finish(self, outcome: LoopOutcome, *, own_costs: bool = True) -> Measured:
+    def finish(self, *, own_costs: bool = True) -> Measured:
         """The recording. `own_costs` measures T(size) of the run's own shapes first, which overwrites the cache."""
-        device, spec, meta, writer = self.device, self.spec, self._meta, self._writer
+        assert self._outcome is not None, "nothing was run"
+        outcome, device, spec = self._outcome, self.device, self.spec
+        meta, writer = self._meta, self._writer
         device.synchronize()
         self.probe.finish()
         writer.write(self._tally.take(self._ledger))

@@ -68,12 +68,19 @@ class MeasureSpec:
     steps           measured steps; None goes on until every request is answered
     steps_modelled  the same on a device without measured device times; None means as `steps`
     repeats         launches of each point
+    interleave      axis (`commit_order`) whose points are measured side by side in one process a launch, in turns
+    blocks          turns that each of them gets then;  block_steps  measured steps a turn (in place of `steps`)
+    settle_steps    steps before them that are not counted
     """
 
     warmup_steps: int | None = None
     steps: int | None = None
     steps_modelled: int | None = None
     repeats: int = 1
+    interleave: str | None = None
+    blocks: int = 8
+    block_steps: int = 50
+    settle_steps: int = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +113,9 @@ def _check(spec: PointSpec) -> None:
     _positive(spec.measure.warmup_steps, "measure.warmup_steps", least=0)
     _positive(spec.measure.steps, "measure.steps")
     _positive(spec.measure.steps_modelled, "measure.steps_modelled")
-    _positive(spec.measure.repeats, "measure.repeats")
+    for name in ("repeats", "blocks", "block_steps"):
+        _positive(getattr(spec.measure, name), f"measure.{name}")
+    _positive(spec.measure.settle_steps, "measure.settle_steps", least=0)
     if spec.workload.trace is not None:
         _positive(spec.workload.trace.limit, "workload.trace.limit")
         if spec.workload.trace.speed <= 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from ..analysis import summarise
@@ -17,6 +18,17 @@ def figures_of(recording: Recording) -> tuple[Metrics, dict[str, str]]:
     """(metrics by name with unit, why a metric is None)."""
     summary = summarise(recording)
     return dict(summary.metrics), dict(summary.reasons)
+
+
+def origin_of(measured: Measured) -> dict[str, Any]:
+    """What a reader must know beside the figures: the device, whether it was a model, how far the loop came."""
+    meta = measured.recording.meta
+    return {
+        "device": meta.device,
+        "modelled": meta.modelled,
+        "calibration": meta.calibration,
+        "outcome": dataclasses.asdict(measured.outcome),
+    }
 
 
 def summary_of(measured: Measured) -> dict[str, Any]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import StepscopeError, UsageError
 from . import specs
 from .axes import parse_params
 from .interrupt import Interrupt
+from .launches import launches, run_launch
 from .loading import Tree, load_tree
 from .observer import SweepObserver
 from .plan import Plan, Point, make_plan, parameters
@@ -79,21 +79,27 @@ def run_sweep(store: SweepStore, observer: SweepObserver) -> SweepOutcome:
     observer.started(len(store.plan.points), len(store.plan.points) - len(missing))
     num_failed, interrupted = 0, False
     with Interrupt() as interrupt:
-        for point in missing:
-            observer.point_started(point)
-            result = _run_point(store, point, interrupt)
-            if result is None:
+        for points in launches(missing):
+            for point in points:
+                observer.point_started(point)
+            if points[0].spec.measure.interleave is None:
+                results = [_run_point(store, points[0], interrupt)]
+            else:
+                results = run_launch(store, points, interrupt)
+            for result in results:
+                if result is not None:
+                    num_failed += result.status == "failed"
+                    observer.point_finished(result)
+            if None in results:
                 interrupted = True
                 break
-            num_failed += result.status == "failed"
-            observer.point_finished(result)
     observer.ended()
     return SweepOutcome(len(store.done()), num_failed, interrupted)
 
 
 def _run_point(store: SweepStore, point: Point, interrupt: Interrupt) -> PointResult | None:
     """Measure and store one point; None when Ctrl-C came first."""
-    from .summary import summary_of
+    from .summary import origin_of, summary_of
 
     folder = store.begin(point)
     started = time.perf_counter()
@@ -102,7 +108,7 @@ def _run_point(store: SweepStore, point: Point, interrupt: Interrupt) -> PointRe
         if interrupt.requested:
             store.abandon(folder)
             return None
-        record = {**summary_of(measured), **_origin(measured)}
+        record = {**summary_of(measured), **origin_of(measured)}
         result = PointResult(point, "ok", wall_s=time.perf_counter() - started)
     except KeyboardInterrupt:
         store.abandon(folder)
@@ -125,17 +131,6 @@ def _measured(point: Point, folder: Path, interrupt: Interrupt) -> Measured:
 
 def _failed(point: Point, reason: str, started: float) -> PointResult:
     return PointResult(point, "failed", " ".join(reason.split()), time.perf_counter() - started)
-
-
-def _origin(measured: Measured) -> dict[str, Any]:
-    """What a reader must know beside the figures: the device, whether it was a model, how far the loop came."""
-    meta = measured.recording.meta
-    return {
-        "device": meta.device,
-        "modelled": meta.modelled,
-        "calibration": meta.calibration,
-        "outcome": dataclasses.asdict(measured.outcome),
-    }
 
 
 def report_sweep(store: SweepStore) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -35,7 +37,31 @@ class DecoderWeights:
     lm_head: torch.Tensor  # [vocab, H]
 
 
+_shared: dict[tuple[ModelConfig, int, torch.device], DecoderWeights] | None = None
+
+
+@contextmanager
+def shared_weights() -> Iterator[None]:
+    """Within the block equal weights are made once: for several runners in one process, which only read them."""
+    global _shared
+    before, _shared = _shared, {}
+    try:
+        yield
+    finally:
+        _shared = before
+
+
 def random_weights(config: ModelConfig, seed: int, device: torch.device) -> DecoderWeights:
+    """`make_weights`, or those that `shared_weights` has already."""
+    if _shared is None:
+        return make_weights(config, seed, device)
+    key = (config, seed, device)
+    if key not in _shared:
+        _shared[key] = make_weights(config, seed, device)
+    return _shared[key]
+
+
+def make_weights(config: ModelConfig, seed: int, device: torch.device) -> DecoderWeights:
     """Weights with standard deviation `config.init_std` and norms of one, by seed.
 
     Every tensor has its own stream, so adding a layer changes no other. Values are uniform and not normal: a uniform

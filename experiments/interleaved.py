@@ -1,0 +1,121 @@
+"""Arms measured side by side: several runners in one process take turns, block by block, in the order A B B A.
+
+One process has one launch's worth of luck (addresses, clocks, neighbours on the machine), and what it has falls on all
+arms alike: what is compared is the difference between arms within a launch, and launches are what is counted. A launch
+is a process of its own, `python -m stepscope.experiments.interleaved SWEEP_FOLDER POINT_ID...`; `sweep` starts it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from ..errors import StepscopeError
+from ..instrumentation.recording.meta import SweepKeys
+from ..runner.models.weights import shared_weights
+from .axes import dig
+from .interrupt import Interrupt
+from .loop import LoopLimits
+from .plan import Point, parameters
+from .session import Session
+from .spec import MeasureSpec
+from .store import PointResult, SweepStore
+from .summary import origin_of, summary_of
+
+Blocks = list[dict[str, object]]
+"""One arm's blocks, as they are stored: {"order": place among all arms' blocks, "periods_ns": [one a step]}."""
+
+
+def turns(arms: int, blocks: int) -> list[int]:
+    """Which arm each block belongs to: 0 1 2 | 2 1 0 | 0 1 2 ..., so that a drift falls on all of them alike."""
+    return [arm if turn % 2 == 0 else arms - 1 - arm for turn in range(blocks) for arm in range(arms)]
+
+
+def interleave(
+    sessions: Sequence[Session], measure: MeasureSpec, interrupted: Callable[[], bool] = lambda: False
+) -> list[Blocks]:
+    """Warm every session up, then run their blocks in turns; the blocks of each.
+
+    Each block begins with steps that are not counted, because the caches are another arm's, and ends with one, because
+    the last period would be that of the other arms. Their rows carry `warmup`.
+    """
+    found: list[Blocks] = [[] for _ in sessions]
+    for session in sessions:
+        session.activate()
+        session.run(LoopLimits(warmup_steps=session.warmup_steps, steps=0), interrupted)
+        session.hand_over()
+    for order, arm in enumerate(turns(len(sessions), measure.blocks)):
+        if interrupted():
+            break
+        session = sessions[arm]
+        session.activate()
+        starts = session.block(measure.settle_steps, measure.block_steps, interrupted)
+        periods = [later - earlier for earlier, later in pairwise(starts)]
+        found[arm].append({"order": order, "periods_ns": periods})
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Arm:
+    point: Point
+    folder: Path
+    session: Session
+
+
+def measure_launch(store: SweepStore, points: Sequence[Point], interrupt: Interrupt) -> None:
+    """Measure the points of one launch and store them. After Ctrl-C nothing is kept: half a launch compares nothing."""
+    started = time.perf_counter()
+    folders = [store.begin(point) for point in points]
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(shared_weights())
+            arms = [
+                _Arm(point, folder, stack.enter_context(closing(_session(point, folder))))
+                for point, folder in zip(points, folders, strict=True)
+            ]
+            blocks = interleave([arm.session for arm in arms], points[0].spec.measure, lambda: interrupt.requested)
+            if interrupt.requested:
+                return
+            for arm, its_blocks in zip(arms, blocks, strict=True):
+                _store(store, arm, its_blocks, time.perf_counter() - started)
+    finally:
+        for folder in folders:
+            store.abandon(folder)  # nothing is there any more where the point was stored
+
+
+def _session(point: Point, folder: Path) -> Session:
+    axis = point.spec.measure.interleave
+    arm = dig(parameters(point.spec), axis) if axis else None
+    keys = SweepKeys(point=point.id, launch=point.repeat, arm=None if arm is None else str(arm))
+    return Session(point.spec, folder / "recording", sweep=keys)
+
+
+def _store(store: SweepStore, arm: _Arm, blocks: Blocks, wall_s: float) -> None:
+    arm.session.activate()
+    measured = arm.session.finish(own_costs=False)
+    record = {
+        "parameters": parameters(arm.point.spec), **summary_of(measured), **origin_of(measured), "blocks": blocks,
+    }  # fmt: skip
+    store.finish(arm.folder, PointResult(arm.point, "ok", wall_s=wall_s), record)
+
+
+def main(argv: Sequence[str]) -> int:
+    """The process of one launch: 0 done, 130 interrupted, else a line on stderr that says why not."""
+    root, ids = Path(argv[0]), set(argv[1:])
+    try:
+        store = SweepStore.open(root)
+        with Interrupt() as interrupt:
+            measure_launch(store, [point for point in store.plan.points if point.id in ids], interrupt)
+    except StepscopeError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    return 130 if interrupt.requested else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
