@@ -45,7 +45,7 @@ MODEL = "llama-1b"
 COMMAND = "perf doctor --calibrate"
 METHOD = (
     f"stack: median of {ROUNDS} rounds' medians, rounds of {GRAPHS_AT_ONCE} neighbouring sizes take turns; eager and"
-    " host costs: least of the rounds' medians; copies by CUPTI, after all host times; the rest medians of event"
+    " host costs, copies (by CUPTI, after all host times): least of the rounds' medians; the rest medians of event"
     " pairs around queued calls"
 )
 STACK = "the runner's LlamaModel with its Triton kernels in a CUDA graph, cache writes included, attention left out"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from stepscope.experiments.calibrate import raw as figures
 from stepscope.experiments.calibrate.derive import derive, fit, pageable_waits_above
-from stepscope.experiments.calibrate.raw import PageableSample, RawFigures
+from stepscope.experiments.calibrate.raw import PageableSample, RawFigures, read_raw
+from stepscope.experiments.calibrate.run import source_of
+from stepscope.runner.devices.calibration import load_calibration
+
+BUNDLED_RAW = Path(__file__).parents[3] / "benchmarks" / "results" / "h200" / "calibration_raw.json"
 
 HOST = {name: 1000.0 + i for i, name in enumerate(figures.HostCosts.__struct_fields__)}
 LATENCY = {"latency_ns": 2100.4, "wakeup_ns": 4000.0}
@@ -91,3 +97,8 @@ def test_where_pageable_copies_begin_to_wait(waits, limit) -> None:
 def test_time_that_the_copy_itself_takes_is_no_wait() -> None:
     # 8 MiB block the host for 3 ms on an idle stream too
     assert pageable_waits_above([PageableSample(8 << 20, 3.0e6, 3.1e6, 3e6)]) is None
+
+
+@pytest.mark.skipif(not BUNDLED_RAW.exists(), reason="the raw figures lie in the checkout, not in the package")
+def test_the_bundled_file_is_what_its_raw_figures_say() -> None:
+    assert derive(read_raw(BUNDLED_RAW), source_of(BUNDLED_RAW)) == load_calibration("h200")

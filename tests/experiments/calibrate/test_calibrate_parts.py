@@ -13,7 +13,7 @@ from stepscope.experiments.calibrate import calls, copies, heads, run, stack
 from stepscope.experiments.calibrate.raw import RawFigures, read_raw
 from stepscope.experiments.calibrate.run import Grid, Subject, json_text, measure_parts, origin_of, write_calibration
 from stepscope.experiments.calibrate.stack import Stack, copied_weights
-from stepscope.experiments.calibrate.trace import copy_medians, events_of, latency_and_wakeup
+from stepscope.experiments.calibrate.trace import TraceEvent, copy_medians, events_of, latency_and_wakeup
 from stepscope.runner.attention.torch_backend import TorchAttention
 from stepscope.runner.devices.calibration import load_calibration
 from stepscope.runner.models.config import NAMED
@@ -112,6 +112,19 @@ def test_a_trace_is_read_in_nanoseconds() -> None:
     (found,) = events_of([{"ph": "M", "name": "process_name"}, made])
     assert (found.start_ns, found.end_ns, found.size_bytes, found.correlation) == (1500.0, 3500.0, 8, None)
     assert copy_medians([found], "HtoD", [8]) == {8: 2000.0}
+
+
+def test_a_round_with_a_busy_bus_does_not_count() -> None:
+    # GIVEN three rounds of two copies of 8 bytes, the last one first in the list
+    durations = [150, 152, 190, 191, 151, 153]
+    made = [
+        TraceEvent(
+            name="Memcpy HtoD", category="gpu_memcpy", start_ns=1000.0 * i, end_ns=1000.0 * i + took, size_bytes=8
+        )
+        for i, took in enumerate(durations)
+    ]  # fmt: skip
+    assert copy_medians([*made[4:], *made[:4]], "HtoD", [8], rounds=3) == {8: 151.0}
+    assert copy_medians(made, "HtoD", [8]) == {8: 152.5}
 
 
 @pytest.mark.parametrize("direction", ["HtoD", "DtoH"])
