@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -68,27 +70,38 @@ def make_weights(config: ModelConfig, seed: int, device: torch.device) -> Decode
     float32 is exact arithmetic on generator bits, a normal one goes through log and cos, which differ by machine.
     """
 
-    def matrix(name: str, rows: int, columns: int) -> torch.Tensor:
-        values = torch.rand((rows, columns), generator=stream_generator(seed, "weights", name))
+    hidden, width = config.hidden_size, config.head_dim
+    layer_shapes = {
+        "qkv": ((config.num_attention_heads + 2 * config.num_key_value_heads) * width, hidden),
+        "output": (hidden, config.num_attention_heads * width),
+        "gate_up": (2 * config.intermediate_size, hidden),
+        "down": (hidden, config.intermediate_size),
+    }
+    layers = range(config.num_hidden_layers)
+    shapes = {f"layers.{i}.{name}": shape for i in layers for name, shape in layer_shapes.items()}
+    shapes["embedding"] = (config.vocab_size, hidden)
+    if not config.tie_word_embeddings:
+        shapes["lm_head"] = (config.vocab_size, hidden)
+
+    def drawn(name: str) -> torch.Tensor:
+        values = torch.rand(shapes[name], generator=stream_generator(seed, "weights", name))
         values.sub_(0.5).mul_(config.init_std * 12**0.5)
-        return values.to(device=device, dtype=config.torch_dtype)
+        return values.to(config.torch_dtype)
 
     def norm() -> torch.Tensor:
         return torch.ones(config.hidden_size, dtype=config.torch_dtype, device=device)
 
-    hidden, width = config.hidden_size, config.head_dim
-    qkv_rows = (config.num_attention_heads + 2 * config.num_key_value_heads) * width
-    layers = tuple(
-        LayerWeights(
-            attention_norm=norm(),
-            qkv=matrix(f"layers.{i}.qkv", qkv_rows, hidden),
-            output=matrix(f"layers.{i}.output", hidden, config.num_attention_heads * width),
-            mlp_norm=norm(),
-            gate_up=matrix(f"layers.{i}.gate_up", 2 * config.intermediate_size, hidden),
-            down=matrix(f"layers.{i}.down", hidden, config.intermediate_size),
-        )
-        for i in range(config.num_hidden_layers)
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:  # a generator draws on one core only
+        matrices = {name: values.to(device) for name, values in zip(shapes, pool.map(drawn, shapes), strict=True)}
+    return DecoderWeights(
+        embedding=matrices["embedding"],
+        layers=tuple(
+            LayerWeights(
+                attention_norm=norm(), mlp_norm=norm(),
+                **{name: matrices[f"layers.{i}.{name}"] for name in layer_shapes},
+            )
+            for i in layers
+        ),
+        final_norm=norm(),
+        lm_head=matrices.get("lm_head", matrices["embedding"]),
     )
-    embedding = matrix("embedding", config.vocab_size, hidden)
-    lm_head = embedding if config.tie_word_embeddings else matrix("lm_head", config.vocab_size, hidden)
-    return DecoderWeights(embedding, layers, norm(), lm_head)
