@@ -106,10 +106,12 @@ class Columns:
             return np.array(codes, dtype=np.int64), codes >= 0
         array = frame[name].array
         valid = ~np.asarray(array.isna(), dtype=np.bool_)
-        if not (kind == "ints" and pd.api.types.is_integer_dtype(array.dtype)):
-            array = array.astype(_NULLABLE[kind])  # of ints: all-null object or float columns; raises on a fraction
+        if kind != "ints":
+            array = array.astype(_NULLABLE[kind])
+        elif not pd.api.types.is_integer_dtype(array.dtype):  # all-null object or float columns; raises on a fraction
+            array = pd.array(array.to_numpy(dtype=object), dtype="Int64")
         return array.to_numpy(dtype=_DTYPES[kind], na_value=0, copy=True), valid
 
 
 _DTYPES: dict[str, type[np.generic]] = {"ints": np.int64, "floats": np.float64, "flags": np.bool_, "codes": np.int64}
-_NULLABLE = {"ints": "Int64", "floats": "Float64", "flags": "boolean"}
+_NULLABLE = {"floats": "Float64", "flags": "boolean"}

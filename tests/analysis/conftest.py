@@ -6,9 +6,11 @@ analysis rebuilds is checked against something that it does not share code with.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pandas as pd
 import pytest
 from stepscope.instrumentation.recording.schema import KEYS, TABLES
@@ -26,11 +28,35 @@ class Source:
     def table(self, name: str) -> pd.DataFrame:
         if name not in self.frames:
             rows = self.rows.get(name, [])
-            self.frames[name] = pd.DataFrame({
-                column.name: pd.array([row.get(column.name) for row in rows], dtype=DTYPES[column.type])
-                for column in (*KEYS, *TABLES[name])
-            })
+            self.frames[name] = make_frame(name, rows) if rows else empty_frame(name)
         return self.frames[name].copy(deep=False)
+
+
+def make_frame(name: str, rows: list[dict]) -> pd.DataFrame:
+    """`rows` as the table `name`; columns that no row fills are made once for all tables of that length."""
+    filled = {key for row in rows for key, value in row.items() if value is not None}
+    return pd.DataFrame({
+        column.name: made([row.get(column.name) for row in rows], DTYPES[column.type])
+        if column.name in filled else nulls(DTYPES[column.type], len(rows))
+        for column in (*KEYS, *TABLES[name])
+    })
+
+
+@functools.cache
+def empty_frame(name: str) -> pd.DataFrame:
+    return make_frame(name, [])
+
+
+@functools.cache
+def nulls(dtype: str, length: int) -> pd.api.extensions.ExtensionArray:
+    return pd.array([None] * length, dtype=dtype)
+
+
+def made(values: list, dtype: str) -> pd.api.extensions.ExtensionArray:
+    if dtype != "Int64":
+        return pd.array(values, dtype=dtype)
+    mask = np.array([value is None for value in values])
+    return pd.arrays.IntegerArray(np.array([value or 0 for value in values], dtype=np.int64), mask)
 
 
 class Lab:

@@ -21,7 +21,7 @@ def random_set(rng: np.random.Generator) -> np.ndarray:
 @pytest.mark.parametrize("base", BASES)
 def test_algebra_equals_sets_of_cells(base: int) -> None:
     rng = np.random.default_rng(1)
-    for _ in range(200):
+    for _ in range(100):
         a, b = random_set(rng), random_set(rng)
         window = (5, 50)
         shifted_window = (base + 5, base + 50)
@@ -75,7 +75,7 @@ def test_pairwise_bounds_equal_brute_force_on_1e5_cases(base: int) -> None:
 @pytest.mark.parametrize("base", BASES)
 def test_set_bounds_equal_brute_force(base: int) -> None:
     rng = np.random.default_rng(3)
-    for _ in range(120):
+    for _ in range(60):
         c, b, half_err = random_set(rng), random_set(rng), int(rng.integers(0, 25))
         c2, b2 = 2 * iv.merge(c), 2 * iv.merge(b)
         tried = [iv.overlap(c2 + half, b2) / 2 for half in range(-half_err, half_err + 1)]

@@ -39,7 +39,7 @@ def act(lab, rng: random.Random, ops: list[int]) -> None:
         lab.wait(rng.choice(ops), overhead=rng.randint(1, 4), wakeup=rng.randint(0, 9))
 
 
-@pytest.mark.parametrize(("base", "seeds"), [(0, range(60)), (2**60, range(100, 115))])
+@pytest.mark.parametrize(("base", "seeds"), [(0, range(40)), (2**60, range(100, 110))])
 def test_replaying_unchanged_reproduces_random_programs(lab, base: int, seeds: range) -> None:
     for seed in seeds:
         made = random_program(lab(base), seed)
