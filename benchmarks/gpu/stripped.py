@@ -1,0 +1,72 @@
+"""The package with every call to the probe taken out of its source, under another name: the truth to measure against.
+
+`with probe.range(...)`, `with step.phase(...)` and `with probe.step(...)` give way to their bodies, figures that are
+noted for the probe to nothing. The copy lies in a temporary folder; the checkout is not touched.
+"""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import sys
+from pathlib import Path
+
+NAME = "stepscope_stripped"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("analysis", "experiments", "instrumentation", "runner", "workloads")
+STRIPPED = ("runner", "experiments/loop.py")
+PROBE_CALLS = {"range", "ranged", "phase", "step"}
+
+
+class _Strip(ast.NodeTransformer):
+    def __init__(self) -> None:
+        self.taken_out = 0
+
+    def visit_With(self, node: ast.With) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        kept = [item for item in node.items if not _is_probe_call(item.context_expr)]
+        if len(kept) == len(node.items):
+            return node
+        self.taken_out += 1
+        if kept:
+            node.items = kept
+            return node
+        names = [item.optional_vars for item in node.items if isinstance(item.optional_vars, ast.Name)]
+        unbound: list[ast.stmt] = [ast.Assign([name], ast.Constant(None)) for name in names]
+        return unbound + node.body
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        self.generic_visit(node)
+        if isinstance(node.test, ast.Attribute) and node.test.attr == "keeps_figures":
+            self.taken_out += 1
+            return None
+        return node
+
+
+def _is_probe_call(node: ast.expr) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func
+    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    return name in PROBE_CALLS
+
+
+def make_stripped(folder: Path) -> int:
+    """Write the stripped package into `folder` and make it importable. Returns how many calls were taken out."""
+    package = folder / NAME
+    package.mkdir()
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, package / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("__init__.py", "errors.py"):
+        shutil.copy(ROOT / name, package / name)
+    taken_out = 0
+    for below in STRIPPED:
+        target = package / below
+        for path in [target] if target.is_file() else sorted(target.rglob("*.py")):
+            strip = _Strip()
+            tree = ast.fix_missing_locations(strip.visit(ast.parse(path.read_text())))
+            if strip.taken_out:
+                path.write_text(ast.unparse(tree) + "\n")
+                taken_out += strip.taken_out
+    sys.path.insert(0, str(folder))
+    return taken_out
