@@ -33,7 +33,7 @@ from .graph_rows import capture_rows, graph_notes
 from .loop import LoopLimits, LoopOutcome, StepLoop
 from .plan import parameters
 from .replay_shapes import ReplayTally
-from .resolve import MICRO_ABOVE_PAIRS, attention_pairs, workload_of
+from .resolve import workload_of
 from .spec import PointSpec
 
 Progress = Callable[[int, int], None]
@@ -81,14 +81,14 @@ class _BetweenSteps:
 
 
 @contextmanager
-def _quiet(*, heavy: bool) -> Iterator[None]:
-    """One thread for the mathematics that stands in for kernels, unless it is `heavy`; old objects are not collected.
+def _quiet() -> Iterator[None]:
+    """One thread for the mathematics that stands in for kernels, and no garbage collection over older objects.
 
-    More threads would spin for a while after each operation and take the core from what is measured.
+    More threads would spin for a while after each operation and take the core from what is measured; on a busy machine
+    they also make the mathematics slower.
     """
     threads = torch.get_num_threads()
-    if not heavy:
-        torch.set_num_threads(1)
+    torch.set_num_threads(1)
     gc.freeze()
     try:
         yield
@@ -133,7 +133,7 @@ class Session:
 
     def run(self, limits: LoopLimits, interrupted: Callable[[], bool] = lambda: False) -> None:
         """Go on until `limits`, which count from the session's first step."""
-        with _quiet(heavy=attention_pairs(self._workload) > MICRO_ABOVE_PAIRS):
+        with _quiet():
             self._outcome = self.loop.run(limits, interrupted=interrupted, progress=self._hook)
 
     @property
