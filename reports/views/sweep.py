@@ -45,18 +45,30 @@ class SweepPoint:
         found = self.parameters.get(parameter)
         if found is None:
             return "-"
+        if type(found) is int:  # the charts ask this some 100,000 times: no encoder for what str does too
+            return str(found)
         return found if isinstance(found, str) else json.dumps(found)
 
 
 @dataclass(frozen=True, slots=True)
 class SweepView:
-    """A sweep. `representatives` are (label, recording) whose step timelines the page shows, a few at most."""
+    """A sweep.
+
+    representatives   (label, recording) whose step timelines the page shows, a few at most
+    varying           parameters that differ between points, in order of first appearance
+    """
 
     name: str
     points: tuple[SweepPoint, ...]
     environment: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     representatives: tuple[tuple[str, RecordingLike], ...] = ()
+    varying: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = dict.fromkeys(name for point in self.points for name in point.parameters)
+        varying = tuple(name for name in names if len({point.value(name) for point in self.points}) > 1)
+        object.__setattr__(self, "varying", varying)
 
     @property
     def measured(self) -> tuple[SweepPoint, ...]:
@@ -67,9 +79,3 @@ class SweepView:
     def origin(self) -> str:
         """The names of the calibrations behind modelled points, empty when no point is modelled."""
         return ", ".join(sorted({point.origin for point in self.points if point.origin}))
-
-    @property
-    def varying(self) -> tuple[str, ...]:
-        """Parameters that differ between points, in order of first appearance."""
-        names = dict.fromkeys(name for point in self.points for name in point.parameters)
-        return tuple(name for name in names if len({point.value(name) for point in self.points}) > 1)

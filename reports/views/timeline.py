@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
-from ...analysis.tables import BoolArray, LongArray, Process, ints, texts
+from ...analysis.columns import BoolArray, Columns, LongArray
+from ...analysis.tables import Process
 
 MAX_BARS = 600
 """Bars of one step at most; beyond that the shortest are left out and counted."""
@@ -62,7 +62,7 @@ def step_timeline(process: Process, step: int, why: str, overlap_buffer: str = "
 
     The window begins with the step and ends with it or with the last device work that it caused.
     """
-    start_ns, end_ns = _bounds(process.table("steps"), step)
+    start_ns, end_ns = _bounds(process.rows("steps"), step)
     if start_ns is None or end_ns is None:
         return None
     bars = [bar for bar in _all_bars(process, step, start_ns, end_ns) if bar.end_ns > bar.start_ns]
@@ -74,53 +74,49 @@ def step_timeline(process: Process, step: int, why: str, overlap_buffer: str = "
     return StepTimeline(step, why, start_ns, end_ns, tuple(kept), overlaps, len(bars) - len(kept))
 
 
-def _bounds(steps: pd.DataFrame, step: int) -> tuple[int | None, int | None]:
-    numbers, valid = ints(steps, "step")
+def _bounds(steps: Columns, step: int) -> tuple[int | None, int | None]:
+    numbers, valid = steps.ints("step")
     rows = np.flatnonzero(valid & (numbers == step))
     if not len(rows):
         return None, None
-    (start, start_known), (end, end_known) = ints(steps, "start_ns"), ints(steps, "end_ns")
+    (start, start_known), (end, end_known) = steps.ints("start_ns"), steps.ints("end_ns")
     row = rows[0]
     return (int(start[row]) if start_known[row] else None), (int(end[row]) if end_known[row] else None)
 
 
 def _all_bars(process: Process, step: int, start_ns: int, end_ns: int) -> Iterator[Bar]:
-    spans = process.table("spans")
+    spans = process.rows("spans")
     yield from _host_bars(_of_step(spans, step), start_ns)
-    yield from _wait_bars(_of_step(process.table("waits"), step))
-    copies = process.table("copies")
+    yield from _wait_bars(_of_step(process.rows("waits"), step))
+    copies = process.rows("copies")
     yield from _enqueue_bars(_of_step(copies, step))
     yield from _copy_bars(_in_window(copies, step, start_ns, end_ns), step)
     yield from _kernel_bars(_in_window(spans, step, start_ns, end_ns), step)
 
 
-def _of_step(frame: pd.DataFrame, step: int) -> pd.DataFrame:
-    numbers, valid = ints(frame, "step")
-    return _rows(frame, valid & (numbers == step))
+def _of_step(rows: Columns, step: int) -> Columns:
+    numbers, valid = rows.ints("step")
+    return rows[valid & (numbers == step)]
 
 
-def _in_window(frame: pd.DataFrame, step: int, start_ns: int, end_ns: int) -> pd.DataFrame:
+def _in_window(rows: Columns, step: int, start_ns: int, end_ns: int) -> Columns:
     """Rows of the step, and rows of other steps that reach into its time."""
-    (numbers, numbered), (start, started), (end, ended) = (ints(frame, n) for n in ("step", "start_ns", "end_ns"))
+    (numbers, numbered), (start, started), (end, ended) = (rows.ints(n) for n in ("step", "start_ns", "end_ns"))
     inside = started & ended & (end > start_ns) & (start < end_ns)
-    return _rows(frame, (numbered & (numbers == step)) | inside)
+    return rows[(numbered & (numbers == step)) | inside]
 
 
-def _rows(frame: pd.DataFrame, chosen: BoolArray) -> pd.DataFrame:
-    return frame.iloc[np.flatnonzero(chosen)]
-
-
-def _timed(frame: pd.DataFrame, start: str, end: str) -> tuple[pd.DataFrame, LongArray, LongArray]:
+def _timed(rows: Columns, start: str, end: str) -> tuple[Columns, LongArray, LongArray]:
     """Rows whose two times are both known, and the times."""
-    (starts, started), (ends, ended) = ints(frame, start), ints(frame, end)
+    (starts, started), (ends, ended) = rows.ints(start), rows.ints(end)
     known: BoolArray = started & ended
-    return _rows(frame, known), starts[known], ends[known]
+    return rows[known], starts[known], ends[known]
 
 
-def _host_bars(frame: pd.DataFrame, step_start_ns: int) -> Iterator[Bar]:
-    frame, starts, ends = _timed(frame, "start_ns", "end_ns")
-    depths, _ = ints(frame, "depth")
-    columns = zip(texts(frame, "lane"), texts(frame, "kind"), texts(frame, "name"), starts, ends, depths, strict=True)
+def _host_bars(rows: Columns, step_start_ns: int) -> Iterator[Bar]:
+    rows, starts, ends = _timed(rows, "start_ns", "end_ns")
+    depths, _ = rows.ints("depth")
+    columns = zip(rows.texts("lane"), rows.texts("kind"), rows.texts("name"), starts, ends, depths, strict=True)
     for lane, kind, name, start, end, depth in columns:
         if lane is None or not lane.startswith("host"):
             continue
@@ -130,23 +126,23 @@ def _host_bars(frame: pd.DataFrame, step_start_ns: int) -> Iterator[Bar]:
         yield Bar(row, role, name or "?", int(start), int(end), detail=(f"lane {lane}", f"kind {kind}"))
 
 
-def _wait_bars(frame: pd.DataFrame) -> Iterator[Bar]:
-    frame, starts, ends = _timed(frame, "start_ns", "end_ns")
-    for lane, reason, start, end in zip(texts(frame, "lane"), texts(frame, "reason"), starts, ends, strict=True):
+def _wait_bars(rows: Columns) -> Iterator[Bar]:
+    rows, starts, ends = _timed(rows, "start_ns", "end_ns")
+    for lane, reason, start, end in zip(rows.texts("lane"), rows.texts("reason"), starts, ends, strict=True):
         yield Bar("host waits", "wait", f"wait: {reason}", int(start), int(end), detail=(f"lane {lane}",))
 
 
-def _enqueue_bars(frame: pd.DataFrame) -> Iterator[Bar]:
-    frame, starts, ends = _timed(frame, "enqueue_start_ns", "enqueue_end_ns")
-    for buffer, start, end in zip(texts(frame, "buffer"), starts, ends, strict=True):
+def _enqueue_bars(rows: Columns) -> Iterator[Bar]:
+    rows, starts, ends = _timed(rows, "enqueue_start_ns", "enqueue_end_ns")
+    for buffer, start, end in zip(rows.texts("buffer"), starts, ends, strict=True):
         yield Bar("host calls", "call", f"enqueue {buffer}", int(start), int(end))
 
 
-def _copy_bars(frame: pd.DataFrame, step: int) -> Iterator[Bar]:
-    frame, starts, ends = _timed(frame, "start_ns", "end_ns")
-    sizes, sized = ints(frame, "size_bytes")
-    numbers, numbered = ints(frame, "step")
-    names = zip(texts(frame, "buffer"), texts(frame, "direction"), texts(frame, "lane"), strict=True)
+def _copy_bars(rows: Columns, step: int) -> Iterator[Bar]:
+    rows, starts, ends = _timed(rows, "start_ns", "end_ns")
+    sizes, sized = rows.ints("size_bytes")
+    numbers, numbered = rows.ints("step")
+    names = zip(rows.texts("buffer"), rows.texts("direction"), rows.texts("lane"), strict=True)
     for i, (buffer, direction, lane) in enumerate(names):
         own = bool(numbered[i]) and int(numbers[i]) == step
         size = f"{int(sizes[i])} bytes" if sized[i] else "size not measured"
@@ -156,10 +152,10 @@ def _copy_bars(frame: pd.DataFrame, step: int) -> Iterator[Bar]:
         yield Bar(f"copies {lane}", "copy", buffer or "copy", int(starts[i]), int(ends[i]), own, detail)
 
 
-def _kernel_bars(frame: pd.DataFrame, step: int) -> Iterator[Bar]:
-    frame, starts, ends = _timed(frame, "start_ns", "end_ns")
-    numbers, numbered = ints(frame, "step")
-    names = zip(texts(frame, "lane"), texts(frame, "kind"), texts(frame, "name"), strict=True)
+def _kernel_bars(rows: Columns, step: int) -> Iterator[Bar]:
+    rows, starts, ends = _timed(rows, "start_ns", "end_ns")
+    numbers, numbered = rows.ints("step")
+    names = zip(rows.texts("lane"), rows.texts("kind"), rows.texts("name"), strict=True)
     for i, (lane, kind, name) in enumerate(names):
         if lane is None or lane.startswith("host"):
             continue
