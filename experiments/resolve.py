@@ -41,6 +41,9 @@ def resolve(tree: Mapping[str, Any]) -> PointSpec:
     sizes = {name: given[name] for name in SHARED_SIZES if name in given}
     device = default_device() if spec.device == "auto" else spec.device
     _check_device(device, spec.calibration, spec.cost_model)
+    if "model" not in given and device == "cuda":
+        # The shape whose cost `sim` models is the shape that a GPU runs, so that one spec means one experiment on both.
+        spec = dataclasses.replace(spec, runner=dataclasses.replace(spec.runner, model=spec.cost_model))
     steps = measured_steps(spec.measure, device)
     workload = build_workload(spec.workload, sizes, vocab_size=_vocab_size(spec.runner), steps=steps)
     scheduler = workload.scheduler
