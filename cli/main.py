@@ -5,6 +5,7 @@ Nothing heavy is imported here: a verb imports what it needs when it runs, so `p
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import traceback
@@ -28,13 +29,27 @@ app = typer.Typer(
     help="Where the time of an LLM inference step goes: host and device, copies, pinned buffers, CUDA graphs.",
     epilog="Exit codes: 0 done, 1 broken invariant, 2 usage or unusable input, 3 measurement failed, 4 inconclusive,"
     " 5 incomparable, 70 internal error, 130 interrupted. --debug, anywhere, shows the traceback of an error.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,  # rich costs more than the whole budget of --help
     pretty_exceptions_enable=False,
 )
+
+
+def _interruptible(command: Callable[..., object]) -> Callable[..., object]:
+    """`command` with Ctrl-C as Abort: typer turns a bare KeyboardInterrupt into an exit code and says nothing."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: object, **options: object) -> object:
+        try:
+            return command(*arguments, **options)
+        except KeyboardInterrupt:
+            raise typer.Abort from None
+
+    return wrapped
+
+
 for _name, _command in (("sweep", sweep), ("run", run), ("step", step), ("report", report), ("doctor", doctor)):
-    app.command(_name)(_command)
+    app.command(_name)(_interruptible(_command))
 
 # typer brings its own copy of click in some releases and uses the package in others; both carry this class
 _UsageProblem: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -76,6 +91,10 @@ def guarded(work: Callable[[], object], *, debug: bool = False) -> int:
         # the reader of our output went away (`perf ... | head`): nothing is left to say, and nothing may be flushed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.filename is None:
+            return _told(f"internal error: {type(error).__name__}: {error} (--debug shows where)", INTERNAL, debug)
+        return _told(f"{error.filename}: {error.strerror}; choose another path", 2, debug)  # a full disk, a long name
     except Exception as error:  # noqa: BLE001 - the last line of defence: an internal error has its own exit code
         return _told(f"internal error: {type(error).__name__}: {error} (--debug shows where)", INTERNAL, debug)
     return code if isinstance(code, int) else 0
@@ -93,6 +112,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
+    if not arguments:
+        guarded(lambda: app(["--help"], prog_name="perf", standalone_mode=False))
+        say("name a command, one of those above")
+        return 2
     mistaken = explain(arguments)
     if mistaken:
         say(mistaken)

@@ -34,8 +34,13 @@ def sweep(
         typer.echo("".join(f"{point.id}  {point.slug}\n" for point in plan.points) + f"{len(plan.points)} points")
         return 0
     store = experiment.open_sweep(specs or [], parameters, out, resume=resume)
-    outcome = experiment.run_sweep(store, watch_sweep())
-    typer.echo(experiment.report_sweep(store))
-    if outcome.interrupted:
+    try:
+        outcome = experiment.run_sweep(store, watch_sweep())
+        typer.echo(experiment.report_sweep(store))
+        interrupted = outcome.interrupted
+    except KeyboardInterrupt:  # a second Ctrl-C, or one while the report is made
+        interrupted = True
+    if interrupted:
         typer.echo(f"perf: {experiment.interruption(store)}", err=True)
+        return 130
     return outcome.exit_code

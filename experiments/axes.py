@@ -158,7 +158,10 @@ def parse_params(texts: Iterable[str]) -> dict[str, list[Any]]:
         parts = _split(values)
         if not all(parts):
             raise UsageError(f"--param {text}: a value is empty")
-        axes[path] = [parse_value(part) for part in parts]
+        try:
+            axes[path] = [parse_value(part) for part in parts]
+        except UsageError as error:
+            raise UsageError(f"--param {text}: {error}") from error
     return axes
 
 

@@ -26,8 +26,10 @@ def publish_folder(temporary: Path, final: Path) -> None:
         if file.is_file():
             with file.open("rb") as handle:
                 os.fsync(handle.fileno())
-    if final.exists():
+    if final.is_dir():
         shutil.rmtree(final)
+    else:
+        final.unlink(missing_ok=True)
     temporary.replace(final)
     sync_folder(final.parent)
 

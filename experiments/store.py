@@ -99,16 +99,20 @@ class SweepStore:
         """Drop what an interrupted point has written."""
         shutil.rmtree(temporary, ignore_errors=True)
 
-    def status(self, point: Point) -> str | None:
-        """`ok` or `failed` as summary.json says; None for a point that has none."""
+    def record(self, point: Point) -> dict[str, Any] | None:
+        """The content of its summary.json; None where there is none, or one that is damaged or not this point's."""
         path = self.folder(point) / "summary.json"
-        if not path.exists():
-            return None
         try:
-            status = json.loads(read_text(path)).get("status")
-        except ValueError:
-            return None  # not ours or damaged: it is measured again
-        return status if isinstance(status, str) else None
+            record = json.loads(read_text(path))
+        except (UsageError, ValueError):
+            return None
+        whole = isinstance(record, dict) and record.get("id") == point.id and isinstance(record.get("reason"), str)
+        return record if whole and record.get("status") in ("ok", "failed") else None
+
+    def status(self, point: Point) -> str | None:
+        """`ok` or `failed` as summary.json says; None for a point without a whole one: it is measured again."""
+        record = self.record(point)
+        return None if record is None else str(record["status"])
 
     def done(self) -> list[Point]:
         """The points that ended well."""

@@ -77,6 +77,15 @@ def run_sweep(store: SweepStore, observer: SweepObserver) -> SweepOutcome:
     """Measure every point that has not ended well yet. A point that fails is recorded, and the sweep goes on."""
     missing = [point for point in store.plan.points if store.status(point) != "ok"]
     observer.started(len(store.plan.points), len(store.plan.points) - len(missing))
+    try:
+        num_failed, interrupted = _measure_all(store, missing, observer)
+    finally:
+        observer.ended()
+    return SweepOutcome(len(store.done()), num_failed, interrupted)
+
+
+def _measure_all(store: SweepStore, missing: Sequence[Point], observer: SweepObserver) -> tuple[int, bool]:
+    """(points that failed, whether Ctrl-C cut it short)."""
     num_failed, interrupted = 0, False
     with Interrupt() as interrupt:
         for points in launches(missing):
@@ -93,8 +102,7 @@ def run_sweep(store: SweepStore, observer: SweepObserver) -> SweepOutcome:
             if None in results:
                 interrupted = True
                 break
-    observer.ended()
-    return SweepOutcome(len(store.done()), num_failed, interrupted)
+    return num_failed, interrupted
 
 
 def _run_point(store: SweepStore, point: Point, interrupt: Interrupt) -> PointResult | None:

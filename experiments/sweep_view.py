@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from ..errors import UsageError
 from ..instrumentation.recording.reader import Recording
 from ..reports import SweepPoint, SweepView
-from .loading import read_text
 from .plan import Point
 from .store import SweepStore
 
@@ -17,36 +13,24 @@ MAX_REPRESENTATIVES = 4
 
 def sweep_view(store: SweepStore) -> SweepView:
     """Points in the order of the plan, what was not measured included, and a few recordings for their timelines."""
-    records = {point.id: _record(store, point) for point in store.plan.points}
-    points = tuple(_sweep_point(point, records[point.id]) for point in store.plan.points)
-    chosen = _representatives([point for point in store.plan.points if records[point.id].get("status") == "ok"])
-    loaded = [(point.slug, Recording.load(store.folder(point) / "recording")) for point in chosen]
+    points = tuple(_sweep_point(store, point) for point in store.plan.points)
+    loaded, unreadable = _representatives(store)
     notes = dict.fromkeys(note for _, recording in loaded for note in recording.meta.configuration.get("notes", []))
     return SweepView(
         name=store.root.absolute().name,
         points=points,
         environment=loaded[0][1].meta.environment if loaded else {},
-        notes=tuple(notes),
+        notes=(*notes, *unreadable),
         representatives=tuple(loaded),
     )
 
 
-def _record(store: SweepStore, point: Point) -> dict[str, Any]:
-    path = store.folder(point) / "summary.json"
-    if not path.exists():
-        return {}
-    try:
-        record = json.loads(read_text(path))
-    except ValueError as error:
-        raise UsageError(f"{path}: is not JSON ({error}); measure the point again with --resume") from error
-    return record if isinstance(record, dict) else {}
-
-
-def _sweep_point(point: Point, record: dict[str, Any]) -> SweepPoint:
-    if not record:
-        return SweepPoint(
-            point.id, point.choice, "skipped", "not measured yet; go on with --resume", repeat=point.repeat
-        )
+def _sweep_point(store: SweepStore, point: Point) -> SweepPoint:
+    record = store.record(point)
+    if record is None:
+        damaged = (store.folder(point) / "summary.json").exists()
+        found = "its summary.json is damaged; measure it again" if damaged else "not measured yet; go on"
+        return SweepPoint(point.id, point.choice, "skipped", f"{found} with --resume", repeat=point.repeat)
     return SweepPoint(
         point.id,
         point.choice,
@@ -59,6 +43,16 @@ def _sweep_point(point: Point, record: dict[str, Any]) -> SweepPoint:
     )
 
 
-def _representatives(points: list[Point]) -> list[Point]:
-    """The last points of the plan that differ in what varies last: in a grid, neighbours under otherwise equal axes."""
-    return points[-MAX_REPRESENTATIVES:]
+def _representatives(store: SweepStore) -> tuple[list[tuple[str, Recording]], list[str]]:
+    """(slug, recording) of the last points of the plan, which differ in what varies last, and notes on unreadable ones.
+
+    In a grid the last points are neighbours under otherwise equal axes.
+    """
+    loaded: list[tuple[str, Recording]] = []
+    unreadable: list[str] = []
+    for point in store.done()[-MAX_REPRESENTATIVES:]:
+        try:
+            loaded.append((point.slug, Recording.load(store.folder(point) / "recording")))
+        except UsageError as error:  # its figures stand in its summary: the others need not go without their report
+            unreadable.append(f"{point.slug} is shown without its recording: {error}")
+    return loaded, unreadable

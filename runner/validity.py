@@ -70,14 +70,13 @@ def validate(config: RunnerConfig, *, allow_hazards: bool = False) -> Sizes:
     for rule in RULES if allow_hazards else (*RULES, HAZARD):
         if rule.broken(config):
             raise UsageError(rule.message.format(c=config))
-    if config.graph_mode == "none":
-        return ()
-    return resolve_sizes(
+    sizes = resolve_sizes(  # without graphs too: a list that can never be captured is a mistake at once, not later
         config.capture_sizes,
         max_num_seqs=config.max_num_seqs,
         max_num_batched_tokens=config.max_num_batched_tokens,
         max_capture_size=config.max_capture_size,
     )
+    return () if config.graph_mode == "none" else sizes
 
 
 def _check_known_values(config: RunnerConfig) -> None:

@@ -109,6 +109,8 @@ class Recording:
 
 def _typed(raw: Mapping[str, Any], path: Path) -> RecordingMeta:
     try:
+        if "created" not in raw:  # its default is the time of writing, which no reader may put in its place
+            raise msgspec.ValidationError("Object missing required field `created`")
         return msgspec.convert(dict(raw), RecordingMeta)
     except msgspec.ValidationError as error:
         raise UsageError(f"{path}: {error}; the file was changed by hand or damaged, record again") from error

@@ -50,6 +50,8 @@ def test_help_answers_at_once() -> None:
         (errors.Incomparable("bad"), 5),
         (errors.BrokenInvariant("rows", 3, "bad"), 1),
         (errors.StepscopeError("bad"), 70),
+        (OSError(28, "No space left on device", "out/plan.json"), 2),
+        (OSError("no path in it"), 70),
         (ValueError("bad"), 70),
         (KeyboardInterrupt(), 130),
     ],
@@ -90,6 +92,34 @@ def test_a_wrong_command_line_is_one_line_and_two(
     assert ended.code == 2
     assert words in ended.err
     assert ended.err.count("\n") == 1
+
+
+def test_without_a_command_the_help_is_shown_and_one_line_says_what_is_missing(perf: Callable[..., object]) -> None:
+    ended = perf()
+    assert (ended.code, ended.err) == (2, "perf: name a command, one of those above\n")
+    assert ended.out == perf("--help").out
+
+
+def test_ctrl_c_before_a_command_has_anything_to_keep_is_told(
+    monkeypatch: pytest.MonkeyPatch, perf: Callable[..., object]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("stepscope.experiments.sweep.plan_sweep", interrupted)
+    ended = perf("sweep", "--dry-run")
+    assert (ended.code, ended.err) == (130, "perf: interrupted\n")
+
+
+@pytest.mark.parametrize("length", [300, 5000])
+def test_a_folder_name_that_no_system_takes_is_unusable_input(
+    length: int, tmp_path: Path, perf: Callable[..., object]
+) -> None:
+    out = tmp_path.joinpath(*["a" * min(length, 200)] * (length // 200), "a" * 300)
+    ended = perf("run", "--regime", "steady", "--steps", "1", "--device", "cpu", "--out", out)
+    assert ended.code == 2
+    assert ended.err.count("\n") == 1
+    assert "File name too long" in ended.err
 
 
 @pytest.mark.parametrize("verb", ["record", "stat", "top"])

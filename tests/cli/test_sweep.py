@@ -131,6 +131,21 @@ def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(spec: Path, tmp_pa
     assert "report.html" in told
 
 
+def test_ctrl_c_while_the_report_is_made_says_how_to_go_on(
+    spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, perf: Callable[..., object]
+) -> None:
+    def interrupted(*_: object, **__: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("stepscope.experiments.sweep.report_sweep", interrupted)
+    ended = perf("sweep", spec, "--out", tmp_path / "results")
+    assert ended.code == 130
+    assert ended.err.splitlines()[-1] == (
+        f"perf: interrupted: 2 of 2 points are kept in {tmp_path / 'results'};"
+        f" go on with: perf sweep --resume --out {tmp_path / 'results'}"
+    )
+
+
 def test_a_dry_run_prints_the_points_and_measures_nothing(
     perf: Callable[..., object], spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,7 +64,12 @@ def test_params_split_at_commas_outside_brackets() -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("block_size", "expected key=v1"), ("=1", "expected key=v1"), ("block_size=1,,2", "a value is empty")],
+    [
+        ("block_size", "expected key=v1"),
+        ("=1", "expected key=v1"),
+        ("block_size=1,,2", "a value is empty"),
+        ("capture_sizes=[1,2", r"--param capture_sizes=\[1,2: line 1: is not YAML"),
+    ],
 )
 def test_a_malformed_param_is_refused(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from stepscope.errors import UsageError
 from stepscope.experiments.plan import Plan, make_plan
 from stepscope.experiments.store import PointResult, SweepStore
+from stepscope.experiments.sweep_view import sweep_view
 
 
 def plan_of(*sizes: int) -> Plan:
@@ -58,11 +60,46 @@ def test_resume_skips_what_is_ok_and_measures_failed_ones_again(tmp_path: Path) 
     assert len(again.done()) == 2
 
 
-def test_a_damaged_summary_is_measured_again(tmp_path: Path) -> None:
+DAMAGED = [b"", b'{"status": "o', b"[1]", b'"ok"', b"null", b'{"status": "ok"}', b"\xff\xfe", b'{"status": 1}']
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_summary_is_measured_again_and_costs_the_others_nothing(tmp_path: Path, content: bytes) -> None:
+    # GIVEN a sweep of two measured points, the summary of one of them cut or not ours
+    store = SweepStore.create(tmp_path / "s", plan_of(1, 4))
+    measured(store, 0)
+    measured(store, 1)
+    (store.folder(store.plan.points[0]) / "summary.json").write_bytes(content)
+    # THEN resume measures that one again, and a report shows the other and says why this one is missing
+    assert store.done() == [store.plan.points[1]]
+    first, second = sweep_view(store).points
+    assert (first.status, first.reason) == ("skipped", "its summary.json is damaged; measure it again with --resume")
+    assert second.status == "ok"
+
+
+def test_a_summary_of_another_point_is_not_taken_for_ones_own(tmp_path: Path) -> None:
+    store = SweepStore.create(tmp_path / "s", plan_of(1, 4))
+    measured(store, 0)
+    first, second = store.plan.points
+    shutil.copytree(store.folder(first), store.folder(second))
+    assert store.done() == [first]
+
+
+def test_a_lost_recording_costs_a_sweep_its_timeline_only(tmp_path: Path) -> None:
     store = SweepStore.create(tmp_path / "s", plan_of(1))
     measured(store, 0)
-    (store.folder(store.plan.points[0]) / "summary.json").write_text('{"status": "o')
-    assert store.done() == []
+    shutil.rmtree(store.folder(store.plan.points[0]) / "recording")
+    view = sweep_view(store)
+    assert [point.status for point in view.points] == ["ok"]
+    assert view.representatives == ()
+    assert "block_size-1 is shown without its recording: " in view.notes[0]
+
+
+def test_a_file_where_a_point_belongs_gives_way(tmp_path: Path) -> None:
+    store = SweepStore.create(tmp_path / "s", plan_of(1))
+    store.folder(store.plan.points[0]).write_text("in the way")
+    measured(store, 0)
+    assert len(store.done()) == 1
 
 
 def test_a_folder_holds_one_sweep(tmp_path: Path) -> None:

@@ -88,6 +88,13 @@ class TestBadFiles:
         path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
         self.refuse(folder, str(path), part)
 
+    def test_a_missing_time_of_writing_is_not_filled_in_by_the_reader(self, folder):
+        path = folder / "recording.json"
+        meta = json.loads(path.read_text())
+        del meta["created"]
+        path.write_text(json.dumps(meta))
+        self.refuse(folder, str(path), "`created`")
+
     def test_a_newer_version(self, folder):
         path = folder / "recording.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": SCHEMA_VERSION + 6}))
