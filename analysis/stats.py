@@ -8,6 +8,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from .columns import LongArray
+
 Number = int | float
 
 
@@ -39,12 +41,12 @@ def quantile(values: npt.ArrayLike, percent: int) -> int | None:
 def mean(values: npt.ArrayLike) -> Number | None:
     """The mean of integers, summed without rounding; None of nothing."""
     whole = np.asarray(values, dtype=np.int64)
-    return exact(Fraction(total(whole.tolist()), len(whole))) if len(whole) else None
+    return exact(Fraction(total(whole), len(whole))) if len(whole) else None
 
 
-def total(values: Iterable[int]) -> int:
+def total(values: Iterable[int] | LongArray) -> int:
     """The sum as a Python integer, which cannot overflow."""
-    return sum(int(value) for value in values)
+    return sum(values.tolist()) if isinstance(values, np.ndarray) else sum(int(value) for value in values)
 
 
 def share(part: int, whole: int) -> float | None:

@@ -132,8 +132,15 @@ def make_recording(num_steps: int = 6, base_ns: int = 1_000_000_000, copy_us: in
     """Steps 0..num_steps-1 back to back from `base_ns`; every fifth runs without a graph.
 
     Step 0 is warm-up; its copy is short, so that one kernel of the recording shows the launch latency of 5 µs.
+    Every call gives tables of its own, to write to.
     """
-    rows = Rows()
+    made = _recording(num_steps, base_ns, copy_us, tuple(sorted(meta.items())))
+    return Recording(made.meta, {name: frame.copy() for name, frame in made.tables.items()})
+
+
+@functools.cache
+def _recording(num_steps: int, base_ns: int, copy_us: int, facts_of_meta: tuple[tuple[str, object], ...]) -> Recording:
+    rows, meta = Rows(), dict(facts_of_meta)
     for step in range(num_steps):
         length_us = copy_us if step else 60
         add_step(rows, step, base_ns + step * 1000 * US, copy_us=length_us, size=None if step % 5 == 4 else 8)

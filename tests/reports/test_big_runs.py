@@ -23,7 +23,8 @@ def table(name, num_rows, columns):
     frame = {}
     for column in (*KEYS, *TABLES[name]):
         values = columns.get(column.name)
-        frame[column.name] = pd.array([None] * num_rows if values is None else values, dtype=TYPES[column.type])
+        blank = pd.Series(pd.NA, index=range(num_rows), dtype=TYPES[column.type]).array
+        frame[column.name] = blank if values is None else pd.array(values, dtype=TYPES[column.type])
     return pd.DataFrame(frame)
 
 
