@@ -131,9 +131,11 @@ def _clip(values: npt.NDArray[np.float64] | Lengths, low: int, high: int) -> Len
 def _read_column(path: Path, column: str | None) -> Lengths:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.reader(file) if row]
+            rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
     except OSError as error:
         raise UsageError(f"lengths empirical: {path}: {error.strerror or error}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"lengths empirical: {path}: no text file of lengths ({error})") from error
     position, first = 0, 1
     if column is not None:
         header = rows.pop(0) if rows else []
@@ -151,8 +153,11 @@ def _length(path: Path, line: int, row: list[str], position: int) -> int:
         value = int(row[position])
     except (ValueError, IndexError):
         value = 0
-    if value < 1:
-        raise UsageError(f"lengths empirical: {path} line {line}: {','.join(row)!r} is no length; give integers >= 1")
+    if not 1 <= value <= MAX_TOKENS:
+        raise UsageError(
+            f"lengths empirical: {path} line {line}: {','.join(row)[:80]!r} is no length;"
+            f" give integers from 1 to {MAX_TOKENS}"
+        )
     return value
 
 

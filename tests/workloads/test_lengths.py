@@ -79,6 +79,8 @@ def test_empirical_draws_what_the_file_holds(tmp_path: Path) -> None:
     [
         ("3\nx\n", None, "line 2: 'x' is no length"),
         ("3\n0\n", None, "line 2: '0' is no length"),
+        ("3\n99999999999999999999\n", None, "line 2: '99999999999999999999' is no length"),
+        ('3\n"' + "x" * 200_000, None, "no text file of lengths"),
         ("", None, "no lengths in it"),
         ("a,b\n1,2\n", "c", "no column 'c'; it has a, b"),
         ("a,b\n1\n", "b", "line 2: '1' is no length"),

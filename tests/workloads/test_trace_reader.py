@@ -184,6 +184,117 @@ def test_a_missing_or_binary_file_ends_in_one_line(tmp_path: Path) -> None:
         read_trace(tmp_path / "torn.csv.gz")
 
 
+AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 18:17:04.98,7,3\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n \r\n" + AZURE.replace("\n", "\n\n"),  # blank lines before and between
+        AZURE.replace("\n", "\r\n"),
+        AZURE.replace("\n", "\r"),
+        "\ufeff" + AZURE,
+        AZURE.replace(",4808,10", ',"4808","10"'),
+        AZURE.replace(",4808,10", ",4808.0,1e1"),
+        AZURE.replace(",4808,10", ",4.808e3, 10 "),
+        "GeneratedTokens,Note,TIMESTAMP,ContextTokens\n"
+        '10,"a, ""b""\nc",2023-11-16 18:17:03.97996,4808\n3,,2023-11-16T19:17:04.98+01,7\n',
+    ],
+)
+def test_one_trace_in_many_spellings(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(text.encode())
+    trace = read_trace(path)
+    assert trace.arrival_ns.tolist() == [0, 1_000_040_000]
+    assert (trace.prompt_len.tolist(), trace.output_len.tolist()) == ([4808, 7], [10, 3])
+    assert trace.skipped == {}
+    (tmp_path / "packed.csv").write_bytes(gzip.compress(text.encode()))  # told by its content, not its name
+    assert np.array_equal(read_trace(tmp_path / "packed.csv").arrival_ns, trace.arrival_ns)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("TIMESTAMP,ContextTokens,GeneratedTokens", "invalid_tokens"),  # two files in one
+        (" ,10,3", "missing_timestamp"),
+        ("2023-11-16 25:00:00,10,3", "invalid_timestamp"),
+        ("2023-11-16 18:60:00,10,3", "invalid_timestamp"),
+        ("2023-11-16 18:00:00+99:99,10,3", "invalid_timestamp"),
+        ("2023-11-16 18:17:05,nan,3", "invalid_tokens"),
+        ("2023-11-16 18:17:05,inf,3", "invalid_tokens"),
+        ("2023-11-16 18:17:05,4.5,3", "invalid_tokens"),
+        ("2023-11-16 18:17:05,1_000,3", "invalid_tokens"),
+        ("2023-11-16 18:17:05,1e99,3", "invalid_tokens"),
+        ("2023-11-16 18:17:05,99999999999999999999,3", "invalid_tokens"),
+        (f"2023-11-16 18:17:05,{'9' * 5000},3", "invalid_tokens"),
+        ("2023-11-16 18:17:05,10", "malformed"),
+        ("2023-11-16 18:17:05,10,3,4", "malformed"),
+    ],
+)
+def test_one_bad_row_costs_one_row(tmp_path: Path, row: str, reason: str) -> None:
+    trace = read_trace(write(tmp_path, AZURE + row + "\n"))
+    assert (len(trace), trace.skipped) == (2, {reason: 1})
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"timestamp": 1e300, "input_length": 1, "output_length": 1, "hash_ids": [1]}', "invalid_timestamp"),
+        ('{"timestamp": 1e999999, "input_length": 1, "output_length": 1, "hash_ids": [1]}', "invalid_timestamp"),
+        ('{"timestamp": -93e14, "input_length": 1, "output_length": 1, "hash_ids": [1]}', "invalid_timestamp"),
+        ('{"timestamp": NaN, "input_length": 1, "output_length": 1, "hash_ids": [1]}', "invalid_timestamp"),
+        ('{"timestamp": null, "input_length": 1, "output_length": 1, "hash_ids": [1]}', "missing_timestamp"),
+        ('{"timestamp": 1, "input_length": true, "output_length": 1, "hash_ids": [1]}', "invalid_tokens"),
+        ('{"timestamp": 1, "output_length": 1, "hash_ids": [1]}', "invalid_tokens"),
+        ('{"timestamp": 1, "input_length": 1, "output_length": 1, "hash_ids": ["1"]}', "hash_mismatch"),
+        ('{"timestamp": 1, "input_length": 1, "output_length": 1, "hash_ids": [1.5]}', "hash_mismatch"),
+        ('{"timestamp": 1, "input_length": 1, "output_length": 1}', "hash_mismatch"),
+        ('{"timestamp": ' + "9" * 5000 + "}", "malformed"),
+        ("[" * 100_000, "malformed"),
+        ("null", "malformed"),
+        ('{"timestamp": 1, "inp', "malformed"),
+    ],
+)
+def test_a_bad_line_of_json_may_stand_anywhere(tmp_path: Path, line: str, reason: str) -> None:
+    # GIVEN a bad line at the head and at the end of a good trace, whose ids are huge, negative or written as floats
+    good = (
+        '{"timestamp": -7, "input_length": 513.0, "output_length": 5, "hash_ids": [18446744073709551617, -3]}\n'
+        '\n{"timestamp": -17, "input_length": 512, "output_length": 6, "hash_ids": [5.0]}\n'
+    )
+    trace = read_trace(write(tmp_path, f"{line}\n{good}{line}\n", "t.jsonl"))
+    # THEN only the bad lines are left out
+    assert trace.skipped == {reason: 2}
+    assert trace.arrival_ns.tolist() == [0, 10_000_000]
+    assert trace.hash_ids == ((5,), (18446744073709551617, -3))
+    assert [len(request.prompt_token_ids()) for request in trace.requests(vocab_size=50)] == [512, 513]
+
+
+def test_a_first_row_without_its_chat_id_does_not_turn_seconds_into_milliseconds(tmp_path: Path) -> None:
+    text = (
+        '{"timestamp": 1, "input_length": 16, "output_length": 2, "hash_ids": [1]}\n'
+        '{"chat_id": 160, "timestamp": 2.5, "input_length": 16, "output_length": 2, "hash_ids": [1]}\n'
+    )
+    trace = read_trace(write(tmp_path, text, "t.jsonl"))
+    assert (trace.format, trace.arrival_ns.tolist()) == ("bailian", [0, 1_500_000_000])
+
+
+def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="column ContextTokens stands twice in its header"):
+        read_trace(write(tmp_path, "TIMESTAMP,ContextTokens,GeneratedTokens,ContextTokens\n5,1,2,3\n"))
+
+
+def test_files_damaged_in_the_middle_end_in_one_line(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(BURST.encode() * 2000))
+    packed[len(packed) // 2] ^= 0xFF
+    (tmp_path / "bad.csv.gz").write_bytes(packed)
+    (tmp_path / "quote.csv").write_text(BURST + '"' + "x" * 200_000)
+    (tmp_path / "plain.csv.gz").write_text(BURST)
+    for name in ("bad.csv.gz", "quote.csv"):
+        with pytest.raises(UsageError, match=rf"trace .*{name}: "):
+            read_trace(tmp_path / name)
+    assert len(read_trace(tmp_path / "plain.csv.gz")) == 4
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [({"speed": 0.0}, "speed is 0"), ({"speed": float("nan")}, "speed is nan"), ({"jitter_ns": -1}, "jitter_ns is -1")],

@@ -27,6 +27,7 @@ def test_the_base_agrees_with_the_standard_library() -> None:
         ("2023-11-16 13:47:03-04:30", NOV_16, 0),
         ("1970-01-01 00:00:00.1", 0, 100_000_000),
         ("2024-02-29 00:00:00", 1_709_164_800, 0),
+        ("2023-11-16 19:17:03.5+01", NOV_16, 500_000_000),
     ],
 )
 def test_wall_time_is_exact(text: str, second: int, ns: int) -> None:

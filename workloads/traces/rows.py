@@ -6,10 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from .timestamps import BadTimestamp, scaled_ns, wall_time_ns
 
-_INTEGER = re.compile(r"[+-]?\d+(?:\.0+)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?\d{1,30}(?:\.\d{0,30})?(?:[eE][+-]?\d{1,2})?", re.ASCII)
+_MAX_COUNT = 1 << 40
+"""Above every length there is; sums of such counts stay in int64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +55,9 @@ class Columns:
 class RowSieve:
     """Keeps usable rows and counts the others by reason. Written by the readers, row by row, in file order.
 
-    missing_timestamp   empty: never read as 0, which would put the request first
+    missing_timestamp   empty or blank: never read as 0, which would put the request first
     invalid_timestamp   there, but not a time
-    invalid_tokens      a count that is absent, negative or no integer, or a prompt of 0 with an answer
+    invalid_tokens      a count that is absent, negative, no integer or absurd, or a prompt of 0 with an answer
     zero_output         no token came back: a failed request
     hash_mismatch       prefix hashes do not cover the prompt exactly
     malformed           not a row of this format at all, e.g. a torn last line
@@ -71,7 +74,7 @@ class RowSieve:
     def take(self, row: Mapping[str, object], columns: Columns, line: int) -> None:
         """Judge one row. A total that is not prompt + output is only a warning: both parts are there."""
         raw_time = row.get(columns.time) if columns.time else 0
-        if raw_time is None or raw_time == "":
+        if raw_time is None or (isinstance(raw_time, str) and not raw_time.strip()):
             return self.skip("missing_timestamp")
         prompt, output = _count(row.get(columns.prompt)), _count(row.get(columns.output))
         if prompt is None or output is None or prompt < 0 or output < 0:
@@ -94,17 +97,23 @@ class RowSieve:
 
 
 def _count(value: object) -> int | None:
-    """An integer, from JSON or from text such as `472` or `472.0`; None for anything else."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
-        return value
-    if isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
-        return int(value.strip().partition(".")[0])
-    return None
+    """An integer, from JSON or from text such as `472`, `472.0` or `4.72e2`; None for anything else."""
+    whole = _whole(value)
+    return whole if whole is not None and abs(whole) <= _MAX_COUNT else None
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        value = Decimal(value.strip())
+    if isinstance(value, Decimal):
+        sane = value.is_finite() and value.adjusted() < 60  # int() of 1e999999 would take all memory
+        return int(value) if sane and value == value.to_integral_value() else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _hash_ids(value: object) -> tuple[int, ...] | None:
-    if not isinstance(value, list) or any(isinstance(item, bool) or not isinstance(item, int) for item in value):
+    """Ids of any size; a float that is whole counts as the integer that it is."""
+    if not isinstance(value, list):
         return None
-    return tuple(value)
+    ids = tuple(_whole(item) for item in value if not isinstance(item, str))
+    return tuple(item for item in ids if item is not None) if None not in ids and len(ids) == len(value) else None
