@@ -75,6 +75,7 @@ def test_kernels_of_one_graph_launch_are_one_operation(lab, steps) -> None:
     middle = graph["start_ns"] + 100
     made.rows["spans"].append({**graph, "kind": "kernel", "start_ns": middle})
     graph["end_ns"] = middle
+    made.rows["spans"] = made.rows["spans"][7:] + made.rows["spans"][:7]  # rows come in any order
     [(_, line)] = replays(made.recording()).parts
     assert len(line.ops) == 15
     merged = line.ops.index()[graph["correlation"]]
