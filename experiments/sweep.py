@@ -86,8 +86,10 @@ def run_sweep(store: SweepStore, observer: SweepObserver) -> SweepOutcome:
 
 def _measure_all(store: SweepStore, missing: Sequence[Point], observer: SweepObserver) -> tuple[int, bool]:
     """(points that failed, whether Ctrl-C cut it short)."""
+    from ..runner.models.weights import shared_weights
+
     num_failed, interrupted = 0, False
-    with Interrupt() as interrupt:
+    with Interrupt() as interrupt, shared_weights():
         for points in launches(missing):
             for point in points:
                 observer.point_started(point)
