@@ -16,6 +16,7 @@ from .recording.registry import Value
 from .recording.schema import TELEMETRY
 
 _COLUMNS = tuple(column.name for column in TELEMETRY)
+_INT64_MAX = 2**63 - 1
 _MIG = "the GPU is split (MIG); it is known for each MIG instance only"
 
 
@@ -44,13 +45,13 @@ class TelemetrySampler:
         self._mig = False
         try:
             nvml = load()
-        except ImportError as error:
+        except Exception as error:  # noqa: BLE001 - a module may fail to load in any way; the run goes on
             self._give_up(f"the module pynvml (package nvidia-ml-py) cannot be imported: {error}")
             return
         try:
             nvml.nvmlInit()
             self._handle = nvml.nvmlDeviceGetHandleByIndex(device_index)
-        except (nvml.NVMLError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - also another package named pynvml, which has none of these names
             self._give_up(f"NVML cannot be used: {error}")
             return
         self._nvml = nvml
@@ -118,10 +119,15 @@ class TelemetrySampler:
         return bool(current == self._nvml.NVML_DEVICE_MIG_ENABLE)
 
     def _ask(self, name: str, query: Callable[[], Any]) -> Any:
-        """The answer, or None with the reason kept. An older NVML module may lack the function or the constant."""
+        """The answer, or None with the reason kept. An older NVML module may lack the function or the constant.
+
+        Also None: what is no figure ("N/A"), and a figure out of the table's int64, as drivers give for "not known".
+        """
         try:
             answer = query()
-        except (self._nvml.NVMLError, AttributeError, OSError) as error:
+            if isinstance(answer, int) and not 0 <= answer <= _INT64_MAX:
+                answer = Unavailable(f"the driver gives {answer}, which is no figure")
+        except Exception as error:  # noqa: BLE001 - no failure of NVML may reach the run
             answer = Unavailable(" ".join(str(error).split()) or type(error).__name__)
         if isinstance(answer, Unavailable):
             self.reasons[name] = answer.reason

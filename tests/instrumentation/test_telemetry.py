@@ -140,3 +140,28 @@ def test_on_this_machine():
     assert sampler.sample(5)[0] == 5
     check_environment(sampler.environment())
     sampler.close()
+
+
+@pytest.mark.parametrize("answer", ["N/A", "per MIG instance only", None, 2**64 - 1, -1, TypeError("ctypes")])
+def test_an_answer_that_is_no_figure_is_null(answer):
+    memory = answer if isinstance(answer, Exception) else SimpleNamespace(used=answer, total=answer)
+    changes = {
+        "nvmlDeviceGetMemoryInfo": memory,
+        "nvmlDeviceGetPowerUsage": answer,
+        "nvmlDeviceGetMigMode": answer,
+    }
+    sampler, row = sample(fake_nvml(**changes))
+    assert (row["memory_used_bytes"], row["power_mw"], row["temperature_c"]) == (None, None, 31)
+    assert {column for _, column, _ in sampler.diagnostics()} == {"memory_used_bytes", "power_mw"}
+    assert sampler.environment()["gpu_memory_bytes"] is None
+
+
+def test_another_package_of_the_same_name_is_an_absent_one():
+    sampler, row = sample(SimpleNamespace())
+    assert set(row.values()) == {None, 5}
+    assert sampler.environment()["nvml"] == "unavailable"
+
+    def broken():
+        raise RuntimeError("two packages\nfight for the name pynvml")
+
+    assert "two packages fight" in TelemetrySampler(load=broken).unavailable
