@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..instrumentation.queues import Enqueue, HostWait, HostWork, Instruction
+from .columns import Columns, LongArray
 from .costs import launch_latencies, wait_costs
 from .operations import Operations
-from .tables import LongArray, Process
+from .tables import Process
 
 ENQUEUE, MARK, WAIT, BLOCKING = 0, 1, 2, 3
 """Kinds of host events, in the order in which events of the same instant happen: a call ends before a border, and
@@ -38,24 +39,41 @@ class ProgramBuilder:
                                strict=True))
         self.start = ops.start_ns - self.origin_ns
         self.end = ops.end_ns - self.origin_ns
-        enqueued = self._points() - self.origin_ns
-        self._starts, self._ends, self._enqueued = self.start.tolist(), self.end.tolist(), enqueued.tolist()
-        self._blocked = self._queue_bound()
-        self._groups = ops.latency_group
+        self._ends, self._durations = self.end.tolist(), np.maximum(0, self.end - self.start).tolist()
         calibration = process.rows("calibration")
-        # Started by the host: its queue had nothing to do when it was handed over, and its place is no estimate.
-        host_started = (np.array(self._blocked, dtype=np.int64) <= enqueued) & ~ops.placed
-        self.latency = launch_latencies(calibration, self._groups, self.start - enqueued, host_started)
+        self.latency = self._place_starts(calibration)
         self._wait_costs = wait_costs(calibration, [
             (call - self.origin_ns, back - self.origin_ns, self._ends[op])
             for call, back, op in self._wait_rows if op is not None
         ])
-        self.at = np.full(len(ops), -1, dtype=np.int64)
+        blocking = np.flatnonzero(ops.blocking)
+        self._returns = dict(zip(blocking.tolist(), (ops.enqueued_ns[blocking] - self.origin_ns).tolist(), strict=True))
+        self._at = [-1] * len(ops)
         self.step_at: list[int] = []
         self._program: list[Instruction] = []
         self._phases: list[str | None] = []
         self._phase: str | None = None
         self._now = 0
+
+    @property
+    def at(self) -> LongArray:
+        """Operation -> index of its Enqueue in the program, -1 before `run`."""
+        return np.array(self._at, dtype=np.int64)
+
+    def _place_starts(self, calibration: Columns) -> dict[str, int]:
+        """Split each operation's delay into launch latency and pause; returns the usual latency of each group."""
+        enqueued = self._points() - self.origin_ns
+        blocked, delay = np.array(self._queue_bound(), dtype=np.int64), self.start - enqueued
+        # Started by the host: its queue had nothing to do when it was handed over, and its place is no estimate.
+        host_started = (blocked <= enqueued) & ~self._ops.placed
+        groups = self._ops.latency_group
+        found = launch_latencies(calibration, groups, delay, host_started)
+        usual = np.array([found[group] for group in groups], dtype=np.int64)
+        behind = (blocked > enqueued) & (delay > usual)  # the queue was busy, and it waited for it
+        late = self.start > blocked
+        self._latencies = np.where(behind | ~late, np.minimum(usual, delay), delay).tolist()
+        self._pauses = np.where(behind & late, self.start - blocked, 0).tolist()
+        return found
 
     def _points(self) -> LongArray:
         """When an operation is handed over: the end of its call, or the start of a call that it runs inside."""
@@ -125,8 +143,8 @@ class ProgramBuilder:
         bound = []
         for op, lane in enumerate(self._ops.lane):
             latest = tails.get(lane, -1)
-            for before in self._events.get(op, ()):
-                latest = max(latest, self._ends[before])
+            if op in self._events:
+                latest = max(latest, *(self._ends[before] for before in self._events[op]))
             bound.append(latest)
             tails[lane] = self._ends[op]
         return bound
@@ -135,7 +153,8 @@ class ProgramBuilder:
         """The program and the phase of each instruction."""
         handlers = (self._enqueue, self._mark, self._wait, self._enqueue)
         for time, kind, ref in self._queue:
-            self._work_until(time)
+            if time > self._now or not self._program:
+                self._work_until(time)
             handlers[kind](ref)
         return self._program, self._phases
 
@@ -149,18 +168,15 @@ class ProgramBuilder:
             self._now = max(self._now, time)
 
     def _enqueue(self, op: int) -> None:
-        start, blocked, lane = self._starts[op], self._blocked[op], self._ops.lane[op]
-        delay, usual, waits = start - self._enqueued[op], self.latency[self._groups[op]], self._events.get(op, ())
-        behind = blocked > self._enqueued[op] and delay > usual  # the queue was busy, and it waited for it
-        latency = min(usual, delay) if behind or start <= blocked else delay
-        if behind and start > blocked:
-            self._add(Enqueue(pause_of(op), lane, start - blocked, latency - (start - blocked), waits))
+        lane, latency, waits = self._ops.lane[op], self._latencies[op], self._events.get(op, ())
+        pause = self._pauses[op]
+        if pause:
+            self._add(Enqueue(pause_of(op), lane, pause, latency - pause, waits))
             waits = ()
-        self.at[op] = len(self._program)
-        duration = max(0, self._ends[op] - start)
-        self._add(Enqueue(op, lane, duration, latency, waits))
-        if self._ops.blocking[op]:
-            back = int(self._ops.enqueued_ns[op]) - self.origin_ns
+        self._at[op] = len(self._program)
+        self._add(Enqueue(op, lane, self._durations[op], latency, waits))
+        back = self._returns.get(op)
+        if back is not None:
             self._add(HostWait(op, 0, back - self._ends[op]))
             self._now = back
 
@@ -174,7 +190,7 @@ class ProgramBuilder:
     def _wait(self, ref: int) -> None:
         begin, end, op = self._wait_rows[ref]
         call, back = begin - self.origin_ns, end - self.origin_ns
-        if op is None or self.at[op] < 0:  # unknown, or enqueued later: not a dependency that a replay could keep
+        if op is None or self._at[op] < 0:  # unknown, or enqueued later: not a dependency that a replay could keep
             self._work_until(back)
             return
         self._add(HostWait(op, *self._wait_costs.of(call, back, self._ends[op])))
