@@ -157,7 +157,6 @@ class Session:
 
     def hand_over(self) -> None:
         """Give the rows so far to the writer: at a moment when nothing is measured."""
-        self.device.synchronize()
         self._writer.write(self._tally.take(self._ledger))
 
     def finish(self, *, own_costs: bool = True) -> Measured:

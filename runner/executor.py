@@ -67,8 +67,10 @@ class Executor:
     def run(self, plan: ExecutionPlan, inputs: StepInputs, metadata: object) -> torch.Tensor:
         """Hidden states [padded_tokens, hidden]; rows behind num_tokens are padding. Valid until the next run."""
         self._metadata = metadata
-        with self._device.paused():  # a real engine doesn't count what its kernels will read
-            work = forward_work(plan, inputs)
+        work = Work("forward", plan.padded_tokens, plan.padded_reqs)
+        if self._device.modelled:  # a real engine doesn't count what its kernels will read
+            with self._device.paused():
+                work = forward_work(plan, inputs)
         consumes = self._first_reads(inputs)
         if plan.mode != "none":
             rows = plan.padded_reqs if plan.mode == "full" else None

@@ -23,7 +23,8 @@ from typing import Any
 import torch
 from stepscope.instrumentation.probe import Ledger
 from stepscope.runner.devices.base import Work
-from stepscope.runner.devices.cuda import CudaDevice, make_cuda
+from stepscope.runner.devices.cuda import CudaDevice
+from stepscope.runner.devices.cuda_factory import make_cuda
 
 KIB = 1024
 SIZES = (4 * KIB, 32 * KIB, 128 * KIB, 512 * KIB, 2048 * KIB, 8192 * KIB)

@@ -74,7 +74,7 @@ class Arm:
 
     def _device(self, load: Any, device: str) -> Any:
         if device == "cuda":
-            return load("runner.devices.cuda").make_cuda(self.ledger, timing=self.name == "events")
+            return load("runner.devices.cuda_factory").make_cuda(self.ledger, timing=self.name == "events")
         return load("runner.devices").make_device(device, ledger=self.ledger)
 
     def _probe(self, load: Any) -> Any:

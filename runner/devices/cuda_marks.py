@@ -7,6 +7,10 @@ from .base import StreamName
 from .cuda_events import Stamp, StampLane
 from .cuda_rows import DeviceRows
 
+STALE_NS = 100_000
+"""A mark takes a border that is younger than this. On a queue that has run dry an event of its own says exactly when
+that was known, and tells the clock more than any other, because it fires at once: so at the beginning of each step.
+"""
 MAX_MARKS = 65_536
 """Marks kept until they are read. A phase that an exception left never reads its first one."""
 
@@ -28,7 +32,7 @@ class Marks:
         self.unjoined: set[StreamName] = set()
 
     def take(self) -> int | None:
-        """A stamp on the lane; the last one again when nothing was enqueued since.
+        """A stamp on the lane; the last one again when nothing was enqueued since and it is not stale.
 
         Work that went to another stream since the mark before, and that the compute stream does not wait for, does not
         lie before this mark: then there is none, and `unjoined` names the stream.
@@ -40,7 +44,10 @@ class Marks:
         number = self._taken
         self._taken = number + 1
         now_ns, lane, waiting = self._clock.now_ns(), self._lane, self._waiting
-        waiting[number] = (lane.border or lane.record(now_ns), now_ns)
+        border = lane.border
+        if border is None or now_ns - border.recorded_ns > STALE_NS:
+            border = lane.record(now_ns)
+        waiting[number] = (border, now_ns)
         if len(waiting) > MAX_MARKS:
             del waiting[next(iter(waiting))]
         return number

@@ -76,7 +76,9 @@ class DeviceRows:
         """Whether `host_time` will not say more than it does now."""
         if stamp.device_ns is None:
             return stamp.lost
-        return stamp.host is not None or self.corridor.window(stamp.device_ns) < self._closed
+        if stamp.host is not None:
+            return True
+        return stamp.device_ns <= self._newest and self.corridor.window(stamp.device_ns) < self._closed
 
     def take(self, limit: int) -> int:
         """Take in at most `limit` resolved stamps and fit the windows that have closed. Returns their number."""
@@ -88,7 +90,10 @@ class DeviceRows:
         return taken
 
     def finish(self) -> None:
-        """Take in everything and write every row: with the times that are known by now."""
+        """Take in everything and write every row: with the times that are known by now.
+
+        Who goes on afterwards opens the last window again: it is fitted once more, through more constraints.
+        """
         self._take_stamps(len(self._events.resolved))
         self.corridor.fit(since=self._closed)
         self._closed = self.corridor.window(self._newest) + 1
@@ -103,6 +108,7 @@ class DeviceRows:
             device_ns = stamp.device_ns
             assert device_ns is not None, "a resolved stamp has its time"
             self._newest = max(self._newest, device_ns)
+            self._closed = min(self._closed, corridor.window(device_ns))
             corridor.not_before(device_ns, stamp.recorded_ns)
             if stamp.returned_ns is not None:
                 corridor.not_after(device_ns, stamp.returned_ns)

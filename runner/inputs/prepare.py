@@ -108,17 +108,15 @@ class InputPreparation:
         inputs = self._wrap(batch, delta, host, table_copy)
         if use.commit.is_late:
             self._late = (host.flat, copies)
-        else:
-            self._map_slots(batch, host.flat, copies if table_copy is None else (table_copy, *copies))
-            if self._points.active:
-                self._points.reach("slot_mapping", inputs=inputs)
+        if not use.commit.is_late or not use.slots.reads_table:
+            self._map_slots(batch, inputs, host.flat, copies if table_copy is None else (table_copy, *copies))
         return inputs
 
     def finish(self, batch: InputBatch, inputs: StepInputs) -> StepInputs:
         """The end of the preparation. For most commit orders nothing is left to do.
 
-        With order `last` the table's copy is enqueued here, behind all host work but the launch of the forward, and
-        behind it slot mapping, which reads the table.
+        With order `last` the table's copy is enqueued here, behind all host work but the launch of the forward; and
+        behind it slot mapping, where that reads the table on the device.
         """
         late = self._late
         if late is None:
@@ -126,15 +124,20 @@ class InputPreparation:
         self._late = None
         flat, copies = late
         table_copy = self._use.commit.after(batch.block_table, batch.num_reqs)
-        self._map_slots(batch, flat, copies if table_copy is None else (table_copy, *copies))
         inputs = replace(inputs, table_copy=table_copy)
-        if self._points.active:
-            self._points.reach("slot_mapping", inputs=inputs)
+        if self._use.slots.reads_table:
+            self._map_slots(batch, inputs, flat, copies if table_copy is None else (table_copy, *copies))
+        else:
+            self._use.ordering.before_readers()  # once more: the forward is the first to read this copy
         return inputs
 
-    def _map_slots(self, batch: InputBatch, flat: FlatIndices, consumes: tuple[int, ...]) -> None:
+    def _map_slots(
+        self, batch: InputBatch, inputs: StepInputs, flat: FlatIndices, consumes: tuple[int, ...]
+    ) -> None:
         with self._probe.range("slot_mapping"):
             self._use.slots.map(batch, flat, consumes)
+        if self._points.active:
+            self._points.reach("slot_mapping", inputs=inputs)
 
     def _build_indices(self, batch: InputBatch, delta: StepDelta) -> _HostSide:
         num_reqs, buffers = batch.num_reqs, self._buffers

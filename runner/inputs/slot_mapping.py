@@ -39,7 +39,12 @@ Fence = Callable[[], None]
 
 
 class SlotMapper(Protocol):
-    """One way to compute the slots of a step. The mapper calls its fence, because a mapper may copy as well."""
+    """One way to compute the slots of a step. The mapper calls its fence, because a mapper may copy as well.
+
+    `reads_table`: it reads the block table on the device, so it comes behind the table's copy.
+    """
+
+    reads_table: bool
 
     def map(self, batch: InputBatch, flat: FlatIndices, consumes: Sequence[int]) -> None:
         """Fill slots (-1 behind Q) and logits_indices; `consumes` are the copies that this reads first."""
@@ -48,6 +53,8 @@ class SlotMapper(Protocol):
 
 class TorchSlotMapper:
     """Tensor operations on the device."""
+
+    reads_table = True
 
     def __init__(self, device: Device, tensors: SlotTensors, block_size: int, fence: Fence) -> None:
         self._device = device
@@ -95,6 +102,8 @@ class KernelStandIn:
     and it costs little, so that a host phase on the cpu device is not mostly the price of standing in.
     """
 
+    reads_table = True
+
     def __init__(self, device: Device, tensors: SlotTensors, block_size: int, fence: Fence) -> None:
         self._device = device
         self._fence = fence
@@ -139,6 +148,8 @@ class KernelStandIn:
 class TritonSlotMapper:
     """One Triton kernel; needs a GPU, or Triton's interpreter on host tensors."""
 
+    reads_table = True
+
     def __init__(self, device: Device, tensors: SlotTensors, block_size: int, fence: Fence) -> None:
         from .slot_kernel import launch_slot_kernel
 
@@ -165,6 +176,8 @@ class TritonSlotMapper:
 
 class HostSlotMapper:
     """NumPy on the host mirror of the block table, then two copies: the road that the kernel saves."""
+
+    reads_table = False
 
     def __init__(self, slots: InputBuffer, logits_indices: InputBuffer, block_size: int, fence: Fence) -> None:
         self._fence = fence

@@ -9,6 +9,7 @@ from stepscope.instrumentation.probe import Ledger
 from stepscope.runner.devices import cuda_events
 from stepscope.runner.devices.cuda_events import EventTimeline
 from stepscope.runner.devices.cuda_idle import CHUNK, IdleWork
+from stepscope.runner.devices.cuda_marks import STALE_NS, Marks
 from stepscope.runner.devices.cuda_rows import CopyCorrection, DeviceRows, OpenOperation, notes
 
 HOST_NS = 2**60
@@ -274,6 +275,42 @@ class TestRows:
         assert [bench.rows.write(2) for _ in range(3)] == [2, 1, 0]
         assert len(bench.rows.waiting) == 1
         assert all(row[5] is not None for row in bench.ledger.rows["spans"])
+
+
+def test_who_goes_on_after_the_end_has_the_window_fitted_again(timeline):
+    # GIVEN rows that were written to the end, through constraints of the first 10 us of a window
+    bench = Rows(timeline)
+    bench.rows.corridor.not_after(1_000, OFFSET_NS + 1_200)
+    bench.rows.corridor.not_after(9_000, OFFSET_NS + 9_200)
+    bench.kernel(*stamped(bench.lane, 1_000, 9_000), call=900)
+    timeline.resolve(HOST_NS)
+    bench.rows.finish()
+    assert bench.ledger.rows["spans"][0][5] is not None
+    # WHEN more comes in the same window, a second later THEN nothing is said of it before its own constraints count
+    bench.kernel(*stamped(bench.lane, 1_000_000_000, 1_000_004_000), call=999_999_000)
+    timeline.resolve(HOST_NS)
+    assert bench.rows.write(8) == 0
+    assert bench.rows.take(8) == 2
+    assert bench.rows.write(8) == 0
+    bench.rows.corridor.not_after(1_000_004_000, OFFSET_NS + 1_000_004_300)
+    bench.rows.finish()
+    end, err = (bench.ledger.rows["spans"][1][at] for at in (6, 7))
+    assert 0 < err < 2_000
+    assert abs(end - OFFSET_NS - 1_000_004_000) <= err
+
+
+@pytest.mark.parametrize(("age_ns", "shared"), [(50_000, True), (STALE_NS + 1, False)])
+def test_a_mark_shares_a_young_border_and_makes_its_own_behind_an_old_one(timeline, age_ns, shared):
+    bench = Rows(timeline)
+    (border,) = stamped(bench.lane, 7_000, lead_ns=500)
+
+    class Clock:
+        def now_ns(self):
+            return border.recorded_ns + age_ns
+
+    marks = Marks(bench.lane, bench.rows, Clock())
+    marks.take()
+    assert (bench.lane.last is border) is shared
 
 
 class TestIdleWork:

@@ -17,7 +17,7 @@ MS_CYCLES = 1_700_000
 
 @pytest.fixture
 def bench():
-    from stepscope.runner.devices.cuda import make_cuda
+    from stepscope.runner.devices.cuda_factory import make_cuda
 
     ledger = Ledger()
     device = make_cuda(ledger)
@@ -102,7 +102,7 @@ def test_case_16_events_that_have_not_fired_are_unknown_and_not_zero(bench):
 
 
 def test_case_16_events_of_another_device_are_refused(bench):
-    from stepscope.runner.devices.cuda import make_cuda
+    from stepscope.runner.devices.cuda_factory import make_cuda
 
     _, device = bench
     other = make_cuda(Ledger())
