@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from ...instrumentation.probe.api import ProbeLike
@@ -68,18 +69,27 @@ class Sampler:
     def _draw_rows(
         self, tokens: torch.Tensor, logits: torch.Tensor, inputs: StepInputs, sampling: SamplingMetadata
     ) -> None:
-        """Replace the greedy token of each visible row that has a temperature."""
+        """Replace the greedy token of each visible row that has a temperature.
+
+        Rows with top_k or top_p are drawn apart: they invert the distribution in falling order, the others in the
+        vocabulary's, so one number means another token there, and no row's token may depend on its neighbours.
+        """
         rows = np.flatnonzero((sampling.temperature > 0) & ~inputs.discard)
-        if rows.size == 0:
-            return
-        top_k, top_p = sampling.top_k[rows], sampling.top_p[rows]
-        device = logits.device
-        options = DrawOptions(
+        limited = (sampling.top_k[rows] > 0) | (sampling.top_p[rows] < 1)
+        for group, limits in ((rows[~limited], False), (rows[limited], True)):
+            if group.size:
+                where = torch.from_numpy(group).to(logits.device)
+                options = self._options(group, inputs, sampling, limited=limits)
+                tokens[where] = draw(logits[where], options)
+
+    def _options(
+        self, rows: npt.NDArray[np.intp], inputs: StepInputs, sampling: SamplingMetadata, *, limited: bool
+    ) -> DrawOptions:
+        device = self._sampled.device
+        return DrawOptions(
             temperature=torch.from_numpy(sampling.temperature[rows]).to(device),
-            top_k=torch.from_numpy(top_k.astype(np.int64)).to(device),
-            top_p=torch.from_numpy(top_p.astype(np.float64)).to(device),
+            top_k=torch.from_numpy(sampling.top_k[rows].astype(np.int64)).to(device),
+            top_p=torch.from_numpy(sampling.top_p[rows].astype(np.float64)).to(device),
             uniform=row_uniforms(rows, inputs, sampling, self._seed).to(device),
-            limited=bool((top_k > 0).any() or (top_p < 1).any()),
+            limited=limited,
         )
-        where = torch.from_numpy(rows).to(device)
-        tokens[where] = draw(logits[where], options)

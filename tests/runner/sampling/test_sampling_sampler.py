@@ -18,6 +18,7 @@ from stepscope.runner.sampling.sampler import Sampler
 from stepscope.runner.state.sampling_metadata import SamplingMetadata
 
 VOCAB = 8
+PLAIN = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
 CONFIG = RunnerConfig(max_num_seqs=8, max_num_batched_tokens=64)
 
 
@@ -140,6 +141,21 @@ def test_without_a_seed_the_request_and_its_length_decide():
     # AND another length, or another seed of the runner, gives others
     assert Bench().sample(hidden, step([1] * 8, req_ids="abcdefgh", seq_lens=[10] * 8), random) != sampled
     assert Bench(replace(CONFIG, model_seed=1)).sample(hidden, first, random) != sampled
+
+
+@pytest.mark.parametrize("neighbour", [{"top_k": 3}, {"top_p": 0.5}, {"top_k": 1, "top_p": 0.9}, {"temperature": 0}])
+def test_a_rows_token_does_not_depend_on_its_neighbours_options(neighbour):
+    # GIVEN scores whose falling order is not the vocabulary's, drawn many times beside a row without limits
+    hidden = torch.linspace(0, 1, VOCAB).repeat(2, 1)
+
+    def drawn(**options_of_b):
+        columns = {name: [plain, options_of_b.get(name, plain)] for name, plain in PLAIN.items()}
+        steps = [step([1, 1], req_ids="ab", seq_lens=[n, n]) for n in range(1, 40)]
+        return [Bench().sample(hidden, inputs, options(**columns))["a"] for inputs in steps]
+
+    # THEN a neighbour with limits, or a greedy one, changes none of them
+    assert len(set(drawn())) > 4
+    assert drawn(**neighbour) == drawn()
 
 
 def test_greedy_and_random_rows_share_a_batch():
