@@ -1,7 +1,7 @@
 """Copies as events see them against copies as CUPTI sees them, in the same run; and the clock corridor over a long one.
 
-Through the door of the device, under torch.profiler: pinned copies of several sizes behind a busy kernel (queued) and on
-an idle stream, pageable ones of 4 KiB, copies back to the host; on the compute and on the copy stream.
+Through the door of the device, under torch.profiler: pinned copies of several sizes behind a busy kernel (queued) and
+on an idle stream, pageable ones of 4 KiB, copies back to the host; on the compute and on the copy stream.
 For each kind: how often it was flagged queued, |C| by CUPTI and by events (queued: after correction), the largest
 difference, and for idle copies whether the stated bounds hold CUPTI's |C|.
 
@@ -49,9 +49,10 @@ class Case:
 def cases() -> list[Case]:
     """All kinds."""
     found = [Case("h2d", "pinned", size, state) for size in SIZES for state in ("queued", "idle")]
-    found += [Case("h2d", "pinned", size, state, "copy") for size in (128 * KIB, 8192 * KIB) for state in ("queued", "idle")]
-    found += [Case("h2d", "pageable", 4 * KIB, state) for state in ("queued", "idle")]
-    found += [Case("d2h", "pinned", size, state) for size in (4 * KIB, 2048 * KIB) for state in ("queued", "idle")]
+    states = ("queued", "idle")
+    found += [Case("h2d", "pinned", size, state, "copy") for size in (128 * KIB, 8192 * KIB) for state in states]
+    found += [Case("h2d", "pageable", 4 * KIB, state) for state in states]
+    found += [Case("d2h", "pinned", size, state) for size in (4 * KIB, 2048 * KIB) for state in states]
     return [*found, Case("d2h", "pageable", 4 * KIB, "idle")]
 
 
@@ -96,7 +97,10 @@ def measure(repeats: int) -> tuple[list[dict[str, Any]], list[tuple[str, int, in
 
 
 def _named(row: tuple[Any, ...]) -> dict[str, Any]:
-    names = ["step", "direction", "size_bytes", "changed_bytes", "src_kind", "dst_kind", "buffer", "lane", "call_ns", "return_ns", "start_ns", "end_ns", "err_ns", "queued", "is_async", "op"]
+    names = (
+        "step", "direction", "size_bytes", "changed_bytes", "src_kind", "dst_kind", "buffer", "lane", "call_ns",
+        "return_ns", "start_ns", "end_ns", "err_ns", "queued", "is_async", "op",
+    )  # fmt: skip
     return dict(zip(names, row, strict=True))
 
 
@@ -108,19 +112,22 @@ def _cupti(profile: torch.profiler.profile) -> list[tuple[str, int, int, int]]:
     found = [event for event in events if event.get("cat") == "gpu_memcpy" and "DtoD" not in event["name"]]
     found.sort(key=lambda event: event["args"]["correlation"])
     return [
-        (event["name"], round(event["ts"] * 1e3), round(event["dur"] * 1e3), int(event["args"]["bytes"])) for event in found
+        (event["name"], round(event["ts"] * 1e3), round(event["dur"] * 1e3), int(event["args"]["bytes"]))
+        for event in found
     ]
 
 
 def kind_of(row: dict[str, Any]) -> str:
     """CUPTI's name of what our row says."""
     word = {"pinned": "Pinned", "pageable": "Pageable", "device": "Device"}
-    return f"Memcpy {'HtoD' if row['direction'] == 'h2d' else 'DtoH'} ({word[row['src_kind']]} -> {word[row['dst_kind']]})"
+    way = "HtoD" if row["direction"] == "h2d" else "DtoH"
+    return f"Memcpy {way} ({word[row['src_kind']]} -> {word[row['dst_kind']]})"
 
 
 def judge(rows: list[dict[str, Any]], cupti: list[tuple[str, int, int, int]]) -> list[dict[str, Any]]:
     """A line a kind of copy."""
-    assert len(rows) == len(cupti), f"{len(rows)} copies of ours, {len(cupti)} of the profiler"
+    if len(rows) != len(cupti):
+        raise SystemExit(f"{len(rows)} copies of ours, {len(cupti)} of the profiler: they cannot be paired")
     lines = []
     for case in dict.fromkeys(row["buffer"] for row in rows):
         pairs = [(row, truth) for row, truth in zip(rows, cupti, strict=True) if row["buffer"] == case]
@@ -143,19 +150,14 @@ def judge(rows: list[dict[str, Any]], cupti: list[tuple[str, int, int, int]]) ->
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """The lines as text."""
-    head = f"{'copy':38}{'n':>4}{'queued':>7}{'kinds':>6}{'cupti':>9}{'ours':>9}{'err':>7}{'diff p50':>9}{'diff max':>9}{'in err':>7}"
-    rows = [head]
+    """The lines as text; times in us."""
+    names = ("cupti_ns", "ours_ns", "err_ns", "difference_p50_ns", "difference_max_ns")
+    heads = ("cupti", "ours", "err", "diff p50", "diff max")
+    rows = [f"{'copy':38}{'n':>4}{'queued':>7}{'kinds':>6}" + "".join(f"{head:>10}" for head in heads) + f"{'in err':>7}"]
     for line in lines:
-        numbers = "".join(f"{'-' if line[name] is None else format(line[name] / 1e3, '.2f'):>9}" for name in ("cupti_ns", "ours_ns"))
-        err, p50, worst = (
-            "-" if line[name] is None else format(line[name] / 1e3, ".2f")
-            for name in ("err_ns", "difference_p50_ns", "difference_max_ns")
-        )
-        rows.append(
-            f"{line['case']:38}{line['n']:>4}{line['flagged_queued']:>7}{line['kinds_equal']:>6}{numbers}{err:>7}{p50:>9}"
-            f"{worst:>9}{line['within_err']:>7}"
-        )
+        numbers = "".join(f"{'-' if line[name] is None else format(line[name] / 1e3, '.2f'):>10}" for name in names)
+        counts = f"{line['n']:>4}{line['flagged_queued']:>7}{line['kinds_equal']:>6}"
+        rows.append(f"{line['case']:38}{counts}{numbers}{line['within_err']:>7}")
     return "\n".join(rows)
 
 
@@ -172,16 +174,15 @@ def clock(seconds: float) -> dict[str, Any]:
     device.synchronize()
     corridor = device._rows.corridor
     spans = [row for row in ledger.rows["spans"] if row[2] == "k" and row[3] == "kernel" and row[5] is not None]
-    ends = [corridor.to_host(0)]
-    errs = sorted(segment_err for segment in corridor._segments.values() if segment for segment_err in segment.errs_ns)
     segments = [segment for segment in corridor._segments.values() if segment]
-    drift = (segments[-1].offsets_ns[-1] + segments[-1].base_ns - segments[0].offsets_ns[0] - segments[0].base_ns) / max(
-        segments[-1].knots[-1] - segments[0].knots[0], 1
-    )
+    errs = sorted(err for segment in segments for err in segment.errs_ns)
+    first, last = segments[0], segments[-1]
+    moved = last.base_ns + last.offsets_ns[-1] - first.base_ns - first.offsets_ns[0]
+    drift = moved / max(last.knots[-1] - first.knots[0], 1)
     broken, worst = corridor.violations_without_drift()
     found = {
         "seconds": seconds, "constraints": corridor.constraints, "windows": len(corridor._segments),
-        "windows_empty": len(corridor._segments) - len(segments), "spans": len(spans), "first": ends[0],
+        "windows_empty": len(corridor._segments) - len(segments), "spans": len(spans),
         "violations": corridor.violations(), "err_p50_ns": errs[len(errs) // 2], "err_max_ns": errs[-1],
         "drift_ppm": drift * 1e6, "without_drift_violations": broken, "without_drift_worst_ns": worst,
     }  # fmt: skip
@@ -195,8 +196,12 @@ def main() -> None:
     options.add_argument("--repeats", type=int, default=25)
     options.add_argument("--seconds", type=float, default=0.0)
     options.add_argument("--out", type=Path)
+    options.add_argument("--raw", type=Path, help="every copy, as seen by either side")
     chosen = options.parse_args()
-    lines = judge(*measure(chosen.repeats))
+    rows, cupti = measure(chosen.repeats)
+    if chosen.raw:
+        chosen.raw.write_text(json.dumps({"ours": rows, "cupti": cupti}))
+    lines = judge(rows, cupti)
     record: dict[str, Any] = {
         "gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "command": " ".join(sys.argv), "copies": lines,
     }  # fmt: skip
