@@ -3,49 +3,66 @@
     exposed by measurement  = first - skip     (skip: the table is unchanged and resident, no copy is made)
     hidden by order         = last - first     (what committing before index building is worth)
     check, synchronous scheduling: last - skip = |C|
+
+An arm without the copy is also spared the host's call. So the replay's answer to hold against first - skip is
+`commit_step_ns` (neither copy nor call), and `exposed_step_ns` (the copy takes no time) is the part on the device.
+Points that took turns block by block (`blocks`) are compared within their launches; others by their median periods.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import pandas as pd
 
+from .blocks import Block, Interval, Launches, compare, over_launches
 from .stats import Number, exact
 from .summary import Summary
 from .tables import records
 
 ORDER = "runner.commit_order"
 ARMS = ("first", "last", "skip")
+DIFFERENCES = {
+    "last_minus_first": ("last", "first"), "first_minus_skip": ("first", "skip"), "last_minus_skip": ("last", "skip"),
+}
 FIGURES = (
-    "first_ns", "last_ns", "skip_ns", "last_minus_first_ns", "first_minus_skip_ns", "last_minus_skip_ns", "copy_ns",
-    "unexplained_ns", "exposed_step_ns",
+    "first_ns", "last_ns", "skip_ns",
+    *(f"{name}{bound}_ns" for name in DIFFERENCES for bound in ("", "_low", "_high")),
+    "copy_ns", "unexplained_ns", "copy_share", "copy_share_low", "copy_share_high", "exposed_step_ns", "commit_step_ns",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ArmPoint:
-    """One point of a sweep: its parameters by dotted path, and its figures. Its repeat may be one of the parameters."""
+    """One point of a sweep: its parameters by dotted path, and its figures. Its repeat may be one of the parameters.
+
+    launch, blocks   of points that were measured side by side: the launch they have in common, and their turns
+    """
 
     name: str
     parameters: Mapping[str, object]
     summary: Summary
+    launch: int = 0
+    blocks: tuple[Block, ...] = field(default=())
 
 
 def pair_orders(points: Iterable[ArmPoint], order: str = ORDER, metric: str = "period_p50_ns") -> pd.DataFrame:
     """A row for each setting of the other parameters that has at least two of the orders first, last, skip.
 
     Columns: one for each other parameter (as text, JSON where it is not a string), then
+    launches                      in which the arms took turns; null where they are separate runs
     first_ns, last_ns, skip_ns    `metric` of the arm (the mean where several points have equal parameters)
     last_minus_first_ns           hidden by order
     first_minus_skip_ns           exposed, measured
     last_minus_skip_ns            should be |C| under synchronous scheduling
+    X_low_ns, X_high_ns           of each of the three, 95 % over launches; null with fewer than two
     copy_ns                       |C| of arm first, else last
     unexplained_ns                last_minus_skip_ns - copy_ns
-    exposed_step_ns               exposed in arm first by the replay, to hold against first_minus_skip_ns
+    copy_share, _low, _high       last_minus_skip / |C|, by launch
+    exposed_step_ns, commit_step_ns   by the replay in arm first: copy free, copy and call free
     Null where an arm is missing or has no such figure.
     """
     groups: dict[tuple[tuple[str, str], ...], dict[str, list[ArmPoint]]] = {}
@@ -57,7 +74,9 @@ def pair_orders(points: Iterable[ArmPoint], order: str = ORDER, metric: str = "p
     paired = {rest: arms for rest, arms in groups.items() if len(arms) > 1}
     names = dict.fromkeys(name for rest in paired for name, _ in rest)
     rows = [{**dict(rest), **_figures(arms, metric)} for rest, arms in paired.items()]
-    return records(rows, {**dict.fromkeys(names, "string"), **dict.fromkeys(FIGURES, "Float64")})
+    return records(rows, {
+        **dict.fromkeys(names, "string"), "launches": "Int64", **dict.fromkeys(FIGURES, "Float64"),
+    })
 
 
 def _text(value: object) -> str:
@@ -67,15 +86,52 @@ def _text(value: object) -> str:
 def _figures(arms: Mapping[str, list[ArmPoint]], metric: str) -> dict[str, Number | None]:
     period = {arm: _mean(arms.get(arm, []), metric) for arm in ARMS}
     copy = _mean(arms.get("first") or arms.get("last") or [], "table_copy_p50_ns")
-    last_minus_skip = _minus(period["last"], period["skip"])
-    found = {
-        "first_ns": period["first"], "last_ns": period["last"], "skip_ns": period["skip"],
-        "last_minus_first_ns": _minus(period["last"], period["first"]),
-        "first_minus_skip_ns": _minus(period["first"], period["skip"]),
-        "last_minus_skip_ns": last_minus_skip, "copy_ns": copy, "unexplained_ns": _minus(last_minus_skip, copy),
+    found: dict[str, Fraction | None] = {f"{arm}_ns": value for arm, value in period.items()}
+    for name, (left, right) in DIFFERENCES.items():
+        found[f"{name}_ns"] = _minus(period[left], period[right])
+    in_turns = _in_turns(arms)
+    if in_turns is None:
+        share = found["last_minus_skip_ns"]
+        found["copy_share"] = share / copy if share is not None and copy else None
+    else:
+        found.update(in_turns)
+    found |= {
+        "copy_ns": copy, "unexplained_ns": _minus(found["last_minus_skip_ns"], copy),
         "exposed_step_ns": _mean(arms.get("first", []), "exposed_step_ns"),
+        "commit_step_ns": _mean(arms.get("first", []), "commit_step_ns"),
     }
     return {name: None if value is None else exact(value) for name, value in found.items()}
+
+
+def _in_turns(arms: Mapping[str, list[ArmPoint]]) -> dict[str, Fraction | None] | None:
+    """Differences and shares of arms that took turns; None unless all their points have blocks."""
+    if not all(point.blocks for points in arms.values() for point in points):
+        return None
+    blocks: dict[str, Launches] = {
+        arm: {point.launch: point.blocks for point in points} for arm, points in arms.items()
+    }
+    found: dict[str, Fraction | None] = {}
+    by_launch = {
+        name: compare(blocks.get(left, {}), blocks.get(right, {})) for name, (left, right) in DIFFERENCES.items()
+    }
+    for name, values in by_launch.items():
+        found |= _columns(over_launches(list(values.values())), name, "_ns")
+    copies = {
+        point.launch: point.summary.metrics.get("table_copy_p50_ns")
+        for point in arms.get("first") or arms.get("last") or []
+    }
+    shares = [value / copy for launch, value in by_launch["last_minus_skip"].items() if (copy := copies.get(launch))]
+    found |= _columns(over_launches(shares), "copy_share", "")
+    found["launches"] = Fraction(max((len(values) for values in by_launch.values()), default=0))
+    return found
+
+
+def _columns(interval: Interval | None, name: str, unit: str) -> dict[str, Fraction | None]:
+    values = (None, None, None) if interval is None else (interval.mean, interval.low, interval.high)
+    return {
+        f"{name}{bound}{unit}": None if value is None else Fraction(value)
+        for bound, value in zip(("", "_low", "_high"), values, strict=True)
+    }
 
 
 def _mean(points: list[ArmPoint], metric: str) -> Fraction | None:

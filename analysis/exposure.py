@@ -4,6 +4,8 @@
     hidden  = |C| - exposed
     queue_delay = start of the copy - end of its enqueueing call
     exposed_step = what the steady period of a step loses when the buffer's copies take no time in any step
+    commit_step = the same when they are not even made: neither the copy nor the host's call takes time. This is what an
+                  arm without the copy shows, and it is more than exposed_step where the host binds
 
 Of a copy that runs inside its own call (pageable memory) the wait for it is part of what a free copy would spare.
 
@@ -21,7 +23,7 @@ import pandas as pd
 
 from .operations import Operations
 from .overlap import RESOLUTION
-from .replay import Timeline, changed, first_consumers, replays
+from .replay import Timeline, changed, first_consumers, replays, without
 from .stats import Number
 from .tables import Process, TableSource, records, stack
 from .what_if import period_change, steady_steps
@@ -32,6 +34,8 @@ COLUMNS = {
     "exposed_ns": "Int64", "hidden_ns": "Int64", **{f"hidden_by_{mask}_ns": "Int64" for mask in MASKS},
     "reason": "string",
 }
+COMMIT_RANGES = {"block_table": "commit_block_table"}
+"""Buffer -> the host range in which it is copied, where that has a range of its own."""
 Row = dict[str, object]
 
 
@@ -45,6 +49,7 @@ class Exposure:
     misfit_ns         how far the unchanged replay strays from the recording at most (0 for a modelled one); None when
                       nothing could be replayed
     left_out          device operations that could not be replayed (no enqueueing call or no device times)
+    commit_step_ns    of the block table, whose host range is known: mean over the steady steps; None as exposed_step_ns
     """
 
     steps: pd.DataFrame
@@ -52,6 +57,7 @@ class Exposure:
     exposed_step_reason: str | None
     misfit_ns: int | None
     left_out: int
+    commit_step_ns: Number | None = None
 
 
 def exposure(recording: TableSource, buffer: str = "block_table") -> Exposure:
@@ -62,8 +68,12 @@ def exposure(recording: TableSource, buffer: str = "block_table") -> Exposure:
         return Exposure(steps, None, "no device operation can be replayed", None, 0)
     value, reason = _exposed_step(*replayed.first, buffer)
     known = [line for _, line in replayed.parts if line is not None]
+    commit = None
+    if value is not None and buffer in COMMIT_RANGES:
+        process, line = replayed.first
+        commit = period_change(process, line, without(line, process, buffer, COMMIT_RANGES[buffer]))[0]
     return Exposure(
-        steps, value, reason, max(line.misfit_ns for line in known), sum(line.ops.left_out for line in known),
+        steps, value, reason, max(line.misfit_ns for line in known), sum(line.ops.left_out for line in known), commit,
     )
 
 

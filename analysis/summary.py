@@ -194,6 +194,7 @@ def _exposure(row: _Row, recording: Replays, buffer: str) -> None:
         values, valid = ints(counted, f"{name}_ns")
         row.put(f"{name}_p50_ns", median(values[valid]), why)
     row.put("exposed_step_ns", found.exposed_step_ns, found.exposed_step_reason)
+    row.put("commit_step_ns", found.commit_step_ns, found.exposed_step_reason or f"{buffer} has no range of its own")
     row.put("replay_misfit_ns", found.misfit_ns, "no device operation can be replayed")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..analysis.blocks import Block
 from ..errors import UsageError
 from ..instrumentation.recording.reader import Recording
 from ..reports import SweepPoint, SweepView
@@ -40,6 +41,7 @@ def _sweep_point(store: SweepStore, point: Point) -> SweepPoint:
         record.get("reasons", {}),
         (record.get("calibration") or "") if record.get("modelled") else "",
         point.repeat,
+        blocks=tuple(Block(block["order"], tuple(block["periods_ns"])) for block in record.get("blocks", [])),
     )
 
 

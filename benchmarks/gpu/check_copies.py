@@ -153,7 +153,8 @@ def table(lines: list[dict[str, Any]]) -> str:
     """The lines as text; times in us."""
     names = ("cupti_ns", "ours_ns", "err_ns", "difference_p50_ns", "difference_max_ns")
     heads = ("cupti", "ours", "err", "diff p50", "diff max")
-    rows = [f"{'copy':38}{'n':>4}{'queued':>7}{'kinds':>6}" + "".join(f"{head:>10}" for head in heads) + f"{'in err':>7}"]
+    counts = f"{'copy':38}{'n':>4}{'queued':>7}{'kinds':>6}"
+    rows = [counts + "".join(f"{head:>10}" for head in heads) + f"{'in err':>7}"]
     for line in lines:
         numbers = "".join(f"{'-' if line[name] is None else format(line[name] / 1e3, '.2f'):>10}" for name in names)
         counts = f"{line['n']:>4}{line['flagged_queued']:>7}{line['kinds_equal']:>6}"

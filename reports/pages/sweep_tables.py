@@ -8,7 +8,7 @@ import pandas as pd
 
 from ...analysis.arms import ArmPoint, pair_orders
 from ...analysis.summary import Summary
-from ...analysis.tables import plain
+from ...analysis.tables import ints, plain
 from ..document import Cell, Column, Link, Quantity, Row, Table
 from ..metrics import cell_of, column_of
 from ..views.axes import ORDER, short
@@ -25,13 +25,15 @@ _ARM_COLUMNS = (
     ("first_ns", "first"), ("last_ns", "last"), ("skip_ns", "skip"), ("last_minus_first_ns", "last - first"),
     ("first_minus_skip_ns", "first - skip"), ("last_minus_skip_ns", "last - skip"), ("copy_ns", "copy |C|"),
     ("unexplained_ns", "(last - skip) - |C|"), ("exposed_step_ns", "exposed by replay"),
+    ("commit_step_ns", "first - skip by replay"),
 )
 
 
 def arms(sweep: SweepView) -> pd.DataFrame:
     """Commit orders side by side, by the median period."""
     points = [
-        ArmPoint(point.id, point.parameters, Summary(point.metrics, point.reasons)) for point in sweep.measured
+        ArmPoint(point.id, point.parameters, Summary(point.metrics, point.reasons), point.repeat, point.blocks)
+        for point in sweep.measured
     ]
     return pair_orders(points, ORDER)
 
@@ -47,16 +49,33 @@ def arms_table(sweep: SweepView, paired: pd.DataFrame) -> Table | None:
         values = {str(name): plain(paired[name].array[at]) for name in paired.columns}
         why = f"an arm of {short(ORDER)} is missing or has no such figure"
         rows.append((
-            *(str(values[name]) for name in shown), *(number(values[name], "ns", why) for name, _ in _ARM_COLUMNS),
+            *(str(values[name]) for name in shown), *(_arm_cell(values, name, why) for name, _ in _ARM_COLUMNS),
         ))
     columns = (*(Column(short(name), numeric=True) for name in shown), *(us_column(title) for _, title in _ARM_COLUMNS))
+    launches, in_turns = ints(paired, "launches")
     note = (
         "Median periods by arm. last - first: what committing before index building is worth (hidden by order)."
-        " first - skip: exposed, measured. last - skip should be |C| under synchronous scheduling. The arms are"
-        " separate runs here, so differences below their spread say nothing."
+        " first - skip: what the copy and its call cost, measured; beside it what the replay of arm first says of both,"
+        " and of the copy alone (exposed). last - skip should be |C| under synchronous scheduling. "
+    )
+    note += (
+        f"The arms took turns in {int(launches[in_turns].min())} launches or more: differences are medians within a"
+        " launch, their mean over launches, and its 95 % interval." if in_turns.all() else
+        "The arms are separate runs here, so differences below their spread say nothing."
     )
     found = table("Commit orders side by side", columns, rows, sweep.origin, note)
     return Table(found.caption, found.columns, found.rows, found.note, filterable=len(rows) > 12)
+
+
+def _arm_cell(values: dict[str, object], name: str, why: str) -> Cell:
+    """A figure, with its interval over launches where it has one."""
+    stem = name.removesuffix("_ns")
+    low, high = values.get(f"{stem}_low_ns"), values.get(f"{stem}_high_ns")
+    value = values[name]
+    if not all(isinstance(bound, int | float) for bound in (value, low, high)):
+        return number(value, "ns", why)
+    said = (format(float(bound) / 1e3, ",.1f") for bound in (value, low, high) if isinstance(bound, int | float))
+    return "{} ({} to {})".format(*said)
 
 
 def points_table(sweep: SweepView) -> Table:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ...analysis.blocks import Block
 from .source import RecordingLike, calibration_name
 
 Number = int | float
@@ -23,6 +24,7 @@ class SweepPoint:
     status       ok, failed or skipped, with `reason` for the last two
     calibration  the calibration's name where device times are modelled, empty where they were measured
     href         the point's own page, relative to the sweep's; empty where there is none
+    blocks       its turns, where it was measured side by side with others of its repeat
     """
 
     id: str
@@ -34,6 +36,7 @@ class SweepPoint:
     calibration: str = ""
     repeat: int = 0
     href: str = ""
+    blocks: tuple[Block, ...] = ()
 
     @property
     def origin(self) -> str:

@@ -1,0 +1,102 @@
+"""Arms that took turns: differences within a launch, intervals over launches, and what the arms table makes of it."""
+
+import pytest
+from stepscope.analysis.arms import ArmPoint, pair_orders
+from stepscope.analysis.blocks import Block, launch_difference, over_launches, round_differences
+from stepscope.analysis.exposure import exposure
+from stepscope.analysis.summary import Summary
+
+US = 1_000
+
+
+def blocks(*medians, first=0, step=3):
+    """Blocks of three periods around each median, in the order of their turns."""
+    return tuple(Block(first + step * at, (m - 5, m, m + 90)) for at, m in enumerate(medians))
+
+
+def test_a_launch_is_the_median_over_rounds_whatever_drifts():
+    # GIVEN a drift of 100 a round that both arms share, one round that was disturbed, and a difference of 7
+    left = blocks(107, 207, 9_000, 407, 507)
+    right = blocks(100, 200, 300, 400, 500)
+    assert round_differences(left, right) == [7, 7, 8_700, 7, 7]
+    assert launch_difference(left, right) == 7
+
+
+def test_blocks_are_paired_by_round_in_whatever_order_they_are_stored():
+    assert launch_difference(blocks(107, 207)[::-1], blocks(100, 200)) == 7
+
+
+def test_a_round_that_one_arm_lacks_says_nothing():
+    assert round_differences(blocks(107, 207), blocks(100)) == [7]
+    assert round_differences((Block(0, ()), *blocks(207)), (Block(0, (1,)), *blocks(200))) == [7]
+    assert launch_difference((), blocks(100)) is None
+
+
+def test_the_interval_is_students_over_launches():
+    found = over_launches([1.0, 2.0, 3.0, 4.0, 5.0])
+    # mean 3, s = 1.5811, t(4) = 2.7764, half = 2.7764 * 1.5811 / sqrt(5)
+    assert (found.mean, found.launches) == (3.0, 5)
+    assert (found.low, found.high) == (pytest.approx(3 - 1.96324, abs=1e-4), pytest.approx(3 + 1.96324, abs=1e-4))
+    one = over_launches([4.0])
+    assert (one.mean, one.low, one.high) == (4.0, None, None)
+    assert over_launches([]) is None
+
+
+def point(order, launch, *medians, copy=160, first=0):
+    metrics = {"period_p50_ns": 1, "table_copy_p50_ns": copy, "exposed_step_ns": 5, "commit_step_ns": 40}
+    return ArmPoint(f"{order}{launch}", {"runner.commit_order": order}, Summary(metrics, {}), launch,
+                    blocks(*medians, first=first))
+
+
+def test_arms_in_turns_are_compared_within_their_launches():
+    # GIVEN two launches of which the second is 1000 slower throughout
+    table = pair_orders([
+        point("first", 0, 1_040, 1_140), point("last", 0, 1_150, 1_250), point("skip", 0, 1_000, 1_100),
+        point("first", 1, 2_044, 2_144), point("last", 1, 2_156, 2_256), point("skip", 1, 2_000, 2_100),
+    ])
+    row = table.iloc[0]
+    assert row["launches"] == 2
+    assert (row["first_minus_skip_ns"], row["last_minus_skip_ns"], row["last_minus_first_ns"]) == (42, 153, 111)
+    # t(1) = 12.706: 42 +- 12.706 * 2
+    assert row["first_minus_skip_low_ns"] == pytest.approx(42 - 25.41, abs=0.01)
+    assert row["copy_share"] == pytest.approx(153 / 160)
+    assert row["copy_share_high"] > row["copy_share"] > row["copy_share_low"]
+    assert (row["copy_ns"], row["unexplained_ns"], row["exposed_step_ns"], row["commit_step_ns"]) == (160, -7, 5, 40)
+
+
+def test_separate_runs_have_no_launches_and_no_interval():
+    plain = [ArmPoint(order, {"runner.commit_order": order}, Summary({"period_p50_ns": period}, {}))
+             for order, period in (("first", 10), ("last", 20))]
+    row = pair_orders(plain).iloc[0]
+    assert row[["launches", "last_minus_first_low_ns", "copy_share"]].isna().all()
+    assert row["last_minus_first_ns"] == 10
+
+
+@pytest.mark.parametrize("host_us", [0, 25])
+@pytest.mark.parametrize("build_us", [20, 300])
+def test_the_replay_tells_what_an_arm_without_the_copy_would_show(lab, host_us, build_us):
+    # GIVEN steps that spend some host time in committing, on a host that hides the copy or does not
+    def run(copy):
+        made = lab()
+        for number in range(8):
+            with made.step(number):
+                table = ()
+                if copy:
+                    with made.span("commit_block_table", "range"):
+                        made.host(host_us * US)
+                        table = (made.copy("block_table", 155 * US),)
+                made.host(build_us * US)
+                made.launch("forward", 400 * US, kind="graph", consumes=table)
+                made.wait(made.launch("sample", 20 * US))
+        return made
+
+    found = exposure(run(copy=True).recording())
+    periods = [made.rows["steps"][4]["period_ns"] for made in (run(True), run(False))]
+    # THEN the replay without copy and call is the run without them, and never less than with a copy that is only free
+    assert found.commit_step_ns == periods[0] - periods[1]
+    assert found.commit_step_ns >= found.exposed_step_ns
+    assert (found.exposed_step_ns == 0) == (build_us == 300)
+
+
+def test_a_buffer_without_a_range_of_its_own_has_no_such_figure(lab, steps):
+    assert exposure(steps(lab(), 8).recording(), "ids").commit_step_ns is None
