@@ -4,6 +4,7 @@ import json
 
 import pytest
 from stepscope.errors import UsageError
+from stepscope.experiments import launches as launches_module
 from stepscope.experiments.interleaved import interleave, turns
 from stepscope.experiments.launches import launches
 from stepscope.experiments.observer import Unwatched
@@ -80,10 +81,11 @@ def test_a_sweep_runs_each_launch_in_a_process_of_its_own_and_reports_its_blocks
 
 
 def test_a_launch_that_fails_gives_the_reason_of_its_points(tmp_path, monkeypatch):
-    tree = {**SPEC, "runner": {**SPEC["runner"], "num_blocks": 3}}
-    store = SweepStore.create(tmp_path / "sweep", make_plan([("spec", tree)], {"measure.repeats": [1]}))
+    # GIVEN a process that does not come up
+    monkeypatch.setattr(launches_module, "__package__", "stepscope.nowhere")
+    store = SweepStore.create(tmp_path / "sweep", make_plan([("spec", SPEC)], {"measure.repeats": [1]}))
     outcome = run_sweep(store, Unwatched())
-    assert (outcome.num_ok, outcome.num_failed) == (0, 2)
+    assert (outcome.num_ok, outcome.num_failed, outcome.exit_code) == (0, 2, 3)
     reasons = {store.record(point)["reason"] for point in store.plan.points}
     assert len(reasons) == 1
-    assert "Traceback" not in reasons.pop()
+    assert "stepscope.nowhere" in reasons.pop()
