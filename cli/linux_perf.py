@@ -30,10 +30,13 @@ def explain(arguments: Sequence[str]) -> str | None:
 
 
 def _is_perf_data(path: Path) -> bool:
-    if not path.is_file():
-        return path.name == "perf.data"
-    with path.open("rb") as file:
-        return file.read(8) in _MAGIC
+    try:
+        if not path.is_file():
+            return path.name == "perf.data"
+        with path.open("rb") as file:
+            return file.read(8) in _MAGIC
+    except (OSError, ValueError):  # unreadable, or no path at all: the verb will say so
+        return False
 
 
 def _where() -> str:

@@ -122,6 +122,13 @@ def test_a_folder_name_that_no_system_takes_is_unusable_input(
     assert "File name too long" in ended.err
 
 
+@pytest.mark.parametrize("name", ["a" * 300, "a/" * 3000, "a\0b"])
+@pytest.mark.parametrize("verb", ["report", "sweep", "step", "run"])
+def test_a_file_name_that_no_system_takes_is_unusable_input(name: str, verb: str, perf: Callable[..., object]) -> None:
+    ended = perf(verb, name)
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+
+
 @pytest.mark.parametrize("verb", ["record", "stat", "top"])
 def test_the_other_perfs_verbs_say_which_program_this_is(verb: str, perf: Callable[..., object]) -> None:
     ended = perf(verb, "-a", "sleep", "1")
