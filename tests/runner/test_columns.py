@@ -46,8 +46,12 @@ def test_mask_moves_and_lifts():
     assert column.values[2].sum() == 1023
     column.move(2, 0)
     assert (column.values[0].sum(), column.values[2].sum()) == (1023, 0)
-    column.clear(0)
-    assert not column.in_use
+    assert column.in_use
+    column.swap(0, 1)
+    column.clear(0)  # nobody's mask lies there any more
+    assert (column.values[1].sum(), column.in_use) == (1023, True)
+    column.clear(1)
+    assert (column.values.any(), column.in_use) == (False, False)
 
 
 def test_scalar_and_object_columns_forget_on_clear_and_move():
