@@ -234,7 +234,7 @@ def test_a_shared_prefix_block_may_be_read_by_two_requests(tiny_runner):
 
 
 def test_a_block_given_to_two_writers_is_named(tiny_runner):
-    # The scheduler itself errs: both rows own the block and agree with it, and still one KV entry overwrites the other.
+    # The scheduler itself errs: both rows own the block, agree with it, and still overwrite each other.
     t = tiny_runner()
-    with pytest.raises(BrokenInvariant, match="slot_ownership .* two tokens write the same slot"):
+    with pytest.raises(BrokenInvariant, match=r"slot_ownership .* two tokens write the same slot"):
         t.run({"A": 2, "B": 2}, new=[t.new("A", range(6), [1, 2]), t.new("B", range(6), [1, 3])])
