@@ -26,7 +26,7 @@ from .cuda_graphs import Graphs
 from .cuda_idle import IdleWork, Job
 from .cuda_marks import Marks
 from .cuda_memory import make_host_memory
-from .cuda_rows import CopyCorrection, DeviceRows, OpenOperation, notes
+from .cuda_rows import CopyCorrection, DeviceRows, notes
 from .cuda_streams import give_streams, take_streams
 from .memory import tensor_bytes
 from .streams import STREAMS, HappensBefore, StreamOrder, lane_of
@@ -219,11 +219,15 @@ class CudaDevice:
     def synchronize(self) -> None:
         """Wait for everything and write every row that still waits for its device times."""
         call_ns = self.clock.now_ns()
+        stamp = self._lanes["compute"].record(call_ns) if self._timing else None
         torch.cuda.synchronize()
-        self._ledger.add("waits", HOST_LANE, "synchronize", 0, call_ns, self.clock.now_ns())
+        return_ns = self.clock.now_ns()
+        if stamp is not None:
+            stamp.returned_ns = return_ns  # a bound for the clock, also where no step ever waited
+        self._ledger.add("waits", HOST_LANE, "synchronize", 0, call_ns, return_ns)
         for stream in STREAMS:
             self._known.see(self._order.event(stream).op)
-        self.events.resolve(self.clock.now_ns())
+        self.events.resolve(return_ns)
         self._rows.finish()
 
     def close(self) -> None:
@@ -261,7 +265,9 @@ class CudaDevice:
         return_ns = now_ns()
         self._enqueued(op, stream, ())
         end = lane.record(now_ns()) if timed else None
-        self._rows.waiting.append(OpenOperation(
+        if end is not None:
+            end.after_copy = True
+        self._rows.waiting.append((
             self._ledger.step, op, begin, end, call_ns, return_ns, what, lane_of(stream), "pageable" not in what,
         ))  # fmt: skip
         return op
@@ -276,9 +282,9 @@ class CudaDevice:
         self._enqueued(op, stream, consumes)
         end = lane.record(now_ns()) if timing else None
         ledger.rows["spans"].append((ledger.step, HOST_LANE, name, "launch", None, call_ns, return_ns, 0, op))
-        self._rows.waiting.append(OpenOperation(
-            ledger.step, op, begin, end, call_ns, return_ns, (lane_of(stream), name, kind)
-        ))  # fmt: skip
+        self._rows.waiting.append(
+            (ledger.step, op, begin, end, call_ns, return_ns, (lane_of(stream), name, kind), "", True)
+        )
         return result
 
     def _enqueued(self, op: int, stream: StreamName, consumes: Sequence[int]) -> None:

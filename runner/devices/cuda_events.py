@@ -33,11 +33,12 @@ class Stamp:
     returned_ns  host time at which a wait for this event returned, if one did: the event fired before it
     lost         it did not fire within the watchdog's time
     host         (time_ns, err_ns) on the host's clock, once somebody has asked for it and it was known
+    after_copy   the last operation before it is a copy: the same engine runs a copy behind it
     number       its place on its lane
     lane         whose it is; another device cannot wait for it
     """
 
-    __slots__ = ("device_ns", "event", "host", "lane", "lost", "number", "recorded_ns", "returned_ns")
+    __slots__ = ("after_copy", "device_ns", "event", "host", "lane", "lost", "number", "recorded_ns", "returned_ns")
 
     def __init__(self, event: torch.cuda.Event, recorded_ns: int, lane: StampLane, number: int) -> None:
         self.event: torch.cuda.Event | None = event
@@ -48,6 +49,7 @@ class Stamp:
         self.returned_ns: int | None = None
         self.host: tuple[int, int] | None = None
         self.lost = False
+        self.after_copy = False
 
 
 class UntimedStamp(Stamp):
@@ -86,7 +88,11 @@ class StampLane:
     def record(self, now_ns: int) -> Stamp:
         """A stamp behind everything on the stream. A fresh event is made when the pool runs dry: never a reuse."""
         self._number = number = self._number + 1
-        event = self.timeline.fresh()
+        timeline = self.timeline
+        try:
+            event = timeline.pool.popleft()
+        except IndexError:
+            event = timeline.event_type(enable_timing=True)
         event.record(self._stream)
         stamp = Stamp(event, now_ns, self, number)
         self.waiting.append(stamp)
@@ -95,7 +101,8 @@ class StampLane:
 
     def record_untimed(self, now_ns: int) -> Stamp:
         """The same for a device that takes no times: something to wait for, and nothing to read."""
-        event = self.timeline.fresh()
+        timeline = self.timeline
+        event = timeline.pool.popleft() if timeline.pool else timeline.event_type(enable_timing=True)
         event.record(self._stream)
         return UntimedStamp(event, now_ns, self, 0)
 
@@ -129,13 +136,6 @@ class EventTimeline:
         self._worker = threading.Thread(target=self._run, name="stepscope-events", daemon=True) if worker else None
         if self._worker is not None:
             self._worker.start()
-
-    def fresh(self) -> torch.cuda.Event:
-        """An event that nobody waits for; a new one when the pool is dry."""
-        try:
-            return self.pool.popleft()
-        except IndexError:
-            return self.event_type(enable_timing=True)
 
     def lane(self, stream: torch.cuda.Stream) -> StampLane:
         """The lane of a stream; to be made once for each."""

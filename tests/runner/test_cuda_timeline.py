@@ -200,7 +200,14 @@ class TestRows:
         # GIVEN a copy that was called at 1000 and began at 50000, with a pair that reads long by 401
         bench = Rows(timeline, queued_bias_ns=401, queued_err_ns=7)
         bench.copy(*stamped(bench.lane, 50_000, 60_000), call=1_000)
-        assert bench.copies() == [(50_200, 59_799, 107, True)]
+        assert bench.copies() == [(50_401, 60_000, 107, True)]
+
+    def test_behind_another_copy_the_engine_is_the_same_and_nothing_is_corrected(self, timeline):
+        bench = Rows(timeline, queued_bias_ns=401, queued_err_ns=7)
+        begin, end = stamped(bench.lane, 50_000, 60_000)
+        begin.after_copy = True
+        bench.copy(begin, end, call=1_000)
+        assert bench.copies() == [(50_000, 60_000, 100, True)]
 
     def test_a_copy_on_an_idle_stream_has_bounds(self, timeline):
         # GIVEN a begin event that fired before the copy was called at 50000; 1000 bytes take 1000 ns at best
