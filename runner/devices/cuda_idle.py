@@ -20,10 +20,11 @@ class Pending(Protocol):
 
 
 class IdleWork:
-    """Jobs in the order in which one feeds the next."""
+    """Jobs that take turns. The next wait goes on where the last one broke off, so that short waits serve all jobs."""
 
     def __init__(self) -> None:
         self._jobs: list[Job] = []
+        self._next = 0
 
     def add(self, job: Job) -> None:
         """One more job."""
@@ -31,13 +32,11 @@ class IdleWork:
 
     def until(self, pending: Pending) -> None:
         """Work until `pending` fires or nothing is left to do."""
-        done = 1
-        while done:
-            done = 0
-            for job in self._jobs:
-                if pending.query():
-                    return
-                done += job(CHUNK)
+        jobs, at, dry = self._jobs, self._next, 0
+        while dry < len(jobs) and not pending.query():
+            dry = 0 if jobs[at](CHUNK) else dry + 1
+            at = (at + 1) % len(jobs)
+        self._next = at
 
     def catch_up(self, limit: int) -> None:
         """Work now, whatever is waited for: too much was put off."""

@@ -337,6 +337,17 @@ class TestIdleWork:
         idle.until(FakeEvent(enable_timing=True))
         assert left == []
 
+    def test_short_waits_serve_all_jobs(self):
+        # GIVEN waits that are long enough for one chunk each
+        idle, done = IdleWork(), []
+        for name in ("read", "take", "write"):
+            idle.add(lambda limit, name=name: done.append(name) or limit)
+        for _ in range(6):
+            event = FakeEvent(enable_timing=True)
+            event.query = iter([False, True]).__next__
+            idle.until(event)
+        assert done == ["read", "take", "write"] * 2
+
     def test_it_never_waits_for_a_fired_event(self):
         idle, event = IdleWork(), FakeEvent(enable_timing=True)
         event.fire(1)
