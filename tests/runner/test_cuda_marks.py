@@ -16,7 +16,7 @@ class Lane:
         self.recorded = []
 
     def record(self, now_ns):
-        self.border = SimpleNamespace(time=now_ns)
+        self.border = SimpleNamespace(time=now_ns, recorded_ns=now_ns)
         self.recorded.append(now_ns)
         return self.border
 
