@@ -122,7 +122,7 @@ def _reason(table: str, column: str, meta: RecordingMeta) -> str:
         return f"not applicable on device {meta.device}"
     if table == "phases" and column in _DEVICE_TIMES:
         return "no device mark lies at both borders; between_steps has none"
-    if table == "phases" and not meta.modelled:
+    if (table, column) == ("phases", "busy_ns") and not meta.modelled:
         return "needs a profiler's view of the device's work"
     if table == "phases":
         return "the span is not known"

@@ -34,13 +34,13 @@ def _fields(table: str, *columns: str) -> tuple[int, ...]:
 
 
 def derive(rows: Rows, *, modelled: bool, has_device: bool) -> dict[str, Sequence[Row]]:
-    """The same rows with period, waits, counts, `between_steps` and (modelled only) busy and starved filled in.
+    """The same rows with period, waits, counts, `between_steps`, starved and (modelled only) busy filled in.
 
     Without a device the counts of launches, copies and syncs stay null: they are not applicable there.
     """
     filled = dict(rows)
     filled["steps"] = _steps(rows, has_device)
-    phases = _busy_phases(rows) if modelled else list(rows.get("phases", ()))
+    phases = _filled_phases(rows, busy_too=modelled) if has_device else list(rows.get("phases", ()))
     filled["phases"] = _in_step_order(phases, _between(rows.get("steps", ())))
     return filled
 
@@ -118,16 +118,22 @@ def _in_step_order(phases: Iterable[Row], between: Sequence[Row]) -> list[Row]:
     return [row for group in behind.values() for row in group]
 
 
-def _busy_phases(rows: Rows) -> list[Row]:
-    """Phases with busy_ns (work of the compute lane within the span) and starved_ns (the rest of the span)."""
+def _filled_phases(rows: Rows, *, busy_too: bool) -> list[Row]:
+    """Phases with starved_ns: the part of the span in which the compute lane had no operation.
+
+    busy_ns is the rest where the device is a model. A real one is not busy throughout an operation of ours, which may be
+    many kernels: there it takes a profiler. Small copies without times count as nothing.
+    """
     work = Work(_compute_work(rows))
     span, starved, busy, begin = _fields("phases", "span_ns", "starved_ns", "busy_ns", "span_start_ns")
     out: list[Row] = []
     for row in rows.get("phases", ()):
         values = list(row)
         if values[span] is not None and values[begin] is not None:
-            _fill(values, busy, work.within(values[begin], values[begin] + values[span]))
-            _fill(values, starved, values[span] - values[busy])
+            covered = work.within(values[begin], values[begin] + values[span])
+            _fill(values, starved, values[span] - covered)
+            if busy_too:
+                _fill(values, busy, covered)
         out.append(tuple(values))
     return out
 

@@ -114,10 +114,10 @@ def test_busy_and_starved_of_a_modelled_span():
     recording = Recording.from_ledger(rows, meta())
     assert column(recording, "phases", "busy_ns") == [30 + 20, None]
     assert column(recording, "phases", "starved_ns") == [50, None]
-    # and measured, without a profiler, neither is known
+    # and measured, without a profiler, it is known when the lane had nothing to do, not how busy it was otherwise
     measured = Recording.from_ledger(rows, meta("cuda"))
     assert column(measured, "phases", "busy_ns") == [None, None]
-    assert column(measured, "phases", "starved_ns") == [None, None]
+    assert column(measured, "phases", "starved_ns") == [50, None]
     assert measured.meta.reason("phases", "busy_ns") == "needs a profiler's view of the device's work"
 
 
