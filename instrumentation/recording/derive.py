@@ -121,8 +121,8 @@ def _in_step_order(phases: Iterable[Row], between: Sequence[Row]) -> list[Row]:
 def _filled_phases(rows: Rows, *, busy_too: bool) -> list[Row]:
     """Phases with starved_ns: the part of the span in which the compute lane had no operation.
 
-    busy_ns is the rest where the device is a model. A real one is not busy throughout an operation of ours, which may be
-    many kernels: there it takes a profiler. Small copies without times count as nothing.
+    busy_ns is the rest where the device is a model. A real one is not busy throughout an operation of ours, which may
+    be many kernels: there it takes a profiler. Small copies without times count as nothing.
     """
     work = Work(_compute_work(rows))
     span, starved, busy, begin = _fields("phases", "span_ns", "starved_ns", "busy_ns", "span_start_ns")
