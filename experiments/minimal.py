@@ -94,6 +94,8 @@ def _run(case: Case, runner: ModelRunner, watcher: _Watcher, *, every: bool) -> 
             return MinimalOutcome(f"step {delta.step} does not pass {watcher.stop_at}: {_why_not(watcher.stop_at)}")
         if every or delta.step == case.focus:
             parts.append(_shown(watcher.record, case, heading=every))
+    if watcher.step < case.focus:
+        parts.append(f"step {case.focus} is not reached: the case ends with step {watcher.step}")
     return MinimalOutcome("\n".join(parts).rstrip("\n"))
 
 

@@ -184,8 +184,21 @@ def _check(spec: CaseSpec) -> None:
     for name in names:
         if names.count(name) > 1 or not name:
             raise UsageError(f"requests: the id {name!r} is empty or given twice; ids must differ")
+    for request in spec.requests:
+        _check_request(spec, request)
     if spec.steps < 1:
         raise UsageError(f"steps: {spec.steps} is too small; at least 1")
     strangers = set(spec.finish) - set(names)
     if strangers:
         raise UsageError(f"finish: no request is named {min(strangers)!r}")
+
+
+def _check_request(spec: CaseSpec, request: RequestSpec) -> None:
+    where = f"requests[{request.id}]"
+    least = {"prompt": 1, "output": 1, "computed": 0, "scheduled": 0, "temperature": 0}
+    for name, low in least.items():
+        value = getattr(request, name)
+        if value is not None and value < low:
+            raise UsageError(f"{where}.{name}: {value} is too small; at least {low}")
+    if request.prompt > spec.max_model_len:
+        raise UsageError(f"{where}.prompt: {request.prompt} tokens; max_model_len is {spec.max_model_len}, raise it")

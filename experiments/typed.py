@@ -69,4 +69,5 @@ def convert(cls: type[T], tree: Mapping[str, Any], where: str) -> T:
         path = at.rstrip("`").lstrip(".")
         names = [name for name in re.split(r"[.\[].*?\]?", path) if name] if "[" in path else path.split(".")
         field = ".".join(part for part in (where, path) if part)
-        raise UsageError(f"{field}: {problem.replace('`', '')}{_choices(cls, names)}") from error
+        told = f"{problem.replace('`', '')}{_choices(cls, names)}"
+        raise UsageError(f"{field}: {told}" if field else told) from error

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
+from ..errors import UsageError
 from ..instrumentation.probe.api import ProbeLike, StepScope
 from ..instrumentation.probe.ledger import Ledger
 from ..workloads.step import StepDelta, StepResult
@@ -98,12 +100,29 @@ def build_runner(
     """A runner for `config` on `device`, writing into `ledger`, with its graphs captured.
 
     `allow_hazards` is for tests that build a racing runner on purpose. Raises UsageError for an impossible
-    configuration, an unknown model or a shape that a modelled device was not calibrated for.
+    configuration, an unknown model, a shape that a modelled device was not calibrated for, or sizes that memory does
+    not hold.
     """
     sizes = validate(config, allow_hazards=allow_hazards)
     points = ProbePoints(device.paused)
-    stages = build_stages(Site(config, device, probe, ledger, points, sizes))
+    try:
+        stages = build_stages(Site(config, device, probe, ledger, points, sizes))
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        raise UsageError(
+            f"the runner does not fit into memory; lower one of max_num_seqs ({config.max_num_seqs}),"
+            f" max_num_batched_tokens ({config.max_num_batched_tokens}), max_model_len ({config.max_model_len}),"
+            f" num_blocks ({config.num_blocks}) and block_size ({config.block_size})"
+        ) from error
     return ModelRunner(stages, device, probe, make_checker(config.check, config.block_size, device.paused), points)
+
+
+def _out_of_memory(error: MemoryError | RuntimeError) -> bool:
+    """NumPy raises MemoryError, torch on a GPU its own class, torch on the CPU a RuntimeError with such a text."""
+    told = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
+    known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    return known or any(text in str(error) for text in told)
 
 
 def _note_update(step: StepScope, update: UpdateFigures) -> None:

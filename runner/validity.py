@@ -24,6 +24,9 @@ def blocks_per_sequence(config: RunnerConfig) -> int:
     return -(-config.max_model_len // config.block_size)
 
 
+_MOST = 2**31 - 1
+"""Rows, boundaries, lengths and block ids are int32."""
+
 RULES = (
     Rule(lambda c: c.max_num_seqs < 1, "max_num_seqs: {c.max_num_seqs} is below 1; a batch needs a row"),
     Rule(lambda c: c.max_model_len < 1, "max_model_len: {c.max_model_len} is below 1; a sequence needs a token"),
@@ -81,6 +84,9 @@ def validate(config: RunnerConfig, *, allow_hazards: bool = False) -> Sizes:
 
 def _check_known_values(config: RunnerConfig) -> None:
     for field, kind in get_type_hints(RunnerConfig).items():
-        if get_origin(kind) is Literal and getattr(config, field) not in get_args(kind):
+        value = getattr(config, field)
+        if get_origin(kind) is Literal and value not in get_args(kind):
             known = ", ".join(map(str, get_args(kind)))
-            raise UsageError(f"{field}: unknown value {getattr(config, field)!r}; known are {known}")
+            raise UsageError(f"{field}: unknown value {value!r}; known are {known}")
+        if isinstance(value, int) and field != "model_seed" and value > _MOST:
+            raise UsageError(f"{field}: {value} is above {_MOST}, the most that 32-bit lengths and ids can say")

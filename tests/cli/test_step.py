@@ -144,7 +144,7 @@ def test_requests_of_ones_own(perf: Callable[..., object], tmp_path: Path) -> No
         ("requests: [{id: a, prompt: 3, scheduled: 3, blocks: [99]}]\n", "block 99"),
         ("requests: [{id: a, prompt: 9, scheduled: 9, blocks: [1]}]\n", "its blocks hold 4 tokens"),
         ("block_size: 0\nrequests: [{id: a, prompt: 3}]\n", "block_size"),
-        ("requests: [{id: a, prompt: 99}]\n", "its prompt of 99 tokens leaves no room"),
+        ("requests: [{id: a, prompt: 64}]\n", "its prompt of 64 tokens leaves no room"),
         ("finish: [z]\nrequests: [{id: a, prompt: 3, scheduled: 3, blocks: [1]}]\n", "no request is named 'z'"),
     ],
 )
@@ -158,6 +158,39 @@ def test_a_bad_case_is_one_line_that_names_the_file(
     assert words in ended.err
     assert str(file) in ended.err
     assert ended.err.count("\n") == 1
+
+
+HUGE = str(2**70)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"prompt": -1}, "requests[A].prompt: -1 is too small; at least 1"),
+        ({"prompt": 0, "scheduled": 0}, "requests[A].prompt: 0 is too small"),
+        ({"prompt": HUGE}, "tokens; max_model_len is 64, raise it"),
+        ({"computed": -1}, "requests[A].computed: -1 is too small"),
+        ({"scheduled": -1}, "requests[A].scheduled: -1 is too small"),
+        ({"output": 0}, "requests[A].output: 0 is too small"),
+        ({"temperature": -0.5}, "requests[A].temperature: -0.5 is too small"),
+    ],
+)
+def test_a_request_beyond_all_sense_is_one_line(
+    perf: Callable[..., object], tmp_path: Path, change: dict[str, object], words: str
+) -> None:
+    request = {"id": "A", "prompt": 5, "scheduled": 3, "blocks": [1, 2], **change}
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"requests: [{{{', '.join(f'{key}: {value}' for key, value in request.items())}}}]")
+    ended = perf("step", file)
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert words in ended.err
+
+
+def test_a_case_that_ends_before_its_step_says_so(perf: Callable[..., object], tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("requests: [{id: A, prompt: 5, output: 2}]\nsteps: 50")
+    ended = perf("step", file)
+    assert (ended.code, ended.out) == (0, "step 49 is not reached: the case ends with step 2\n")
 
 
 @pytest.mark.parametrize(

@@ -256,3 +256,17 @@ def run_at_random(t, cached, random, steps):
         for req_id, count in scheduled.items():
             live[req_id]["computed"] += count
             live[req_id]["outputs"].extend(sampled.get(req_id, ()))
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"max_num_seqs": 2**31 - 1, "max_model_len": 2**31 - 1},  # NumPy and torch say no in words of their own
+        {"num_blocks": 2**31 - 1, "block_size": 2**31 - 1},
+        {"max_num_batched_tokens": 2**31 - 1, "max_num_seqs": 2**31 - 1, "max_model_len": 2**31 - 1, "block_size": 1},
+    ],
+)
+def test_what_memory_does_not_hold_is_refused_in_one_line(tiny_runner, sizes):
+    with pytest.raises(UsageError, match="the runner does not fit into memory; lower one of max_num_seqs") as caught:
+        tiny_runner(**sizes)
+    assert "\n" not in str(caught.value)

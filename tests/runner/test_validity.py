@@ -28,6 +28,8 @@ REFUSED = [
         "capture_sizes: (1, 64) passes max_capture_size = 32; drop one of the two",
     ),
     ({"graph_mode": "full", "capture_sizes": "many"}, "capture_sizes: 'many' is unknown"),
+    ({"num_blocks": 2**31}, "num_blocks: 2147483648 is above 2147483647, the most that 32-bit lengths and ids can say"),
+    ({"table_width": 2**70}, "table_width: 1180591620717411303424 is above 2147483647"),
     ({"capture_sizes": "many"}, "capture_sizes: 'many' is unknown"),
     ({"capture_sizes": (1, 64), "max_num_batched_tokens": 32}, "capture_sizes: 64 is above the token buffers"),
     ({"capture_sizes": (0, 4)}, "capture_sizes: 0 is not a size"),
