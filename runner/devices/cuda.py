@@ -1,9 +1,8 @@
 """The `cuda` device: real streams, events, copies and graphs. Nothing in a step synchronises but the waits asked for.
 
 Device times come from events. An operation's borders are stamps on its stream; two neighbours share one, so a step
-records few. Rows that need device times wait in a list until the clock corridor of their window is fitted; both are
-done in small portions while the host waits for the device anyway, and to the end in `synchronize`. Host times are
-those of the call.
+records few. Rows that need device times wait until the clock corridor of their window is fitted; both are done in
+small portions while the host waits for the device anyway, and to the end in `synchronize`. Host times are the call's.
 A copy of which no event shows that it ran behind other work has no point in time: its begin lies anywhere between the
 call and the end minus the fastest transfer, so it carries that as its error, and `queued` is False.
 """
