@@ -91,6 +91,8 @@ def guarded(work: Callable[[], object], *, debug: bool = False) -> int:
         # the reader of our output went away (`perf ... | head`): nothing is left to say, and nothing may be flushed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except MemoryError as error:
+        return _told(f"does not fit into memory ({error}); lower the counts or sizes that were asked for", 2, debug)
     except OSError as error:
         if error.filename is None:
             return _told(f"internal error: {type(error).__name__}: {error} (--debug shows where)", INTERNAL, debug)

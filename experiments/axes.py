@@ -14,6 +14,7 @@ import copy
 import dataclasses
 import itertools
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ from .typed import unknown
 
 Choice = dict[str, Any]
 """What one point changes: dotted path -> value."""
+
+MAX_POINTS = 100_000
 
 _PLAIN = ("device", "calibration", "cost_model")
 _SHORT = {
@@ -47,6 +50,12 @@ def full_path(name: str) -> str:
     if name in _SHORT:
         return _SHORT[name]
     raise unknown("parameter", name, [*_SHORT, *_PLAIN])
+
+
+def check_count(points: int, where: str) -> None:
+    """Refuse more points than a sweep could ever measure, before they are written out one by one."""
+    if points > MAX_POINTS:
+        raise UsageError(f"{where}: {points} points; at most {MAX_POINTS}, take fewer values")
 
 
 def _listed(axis: str, values: object) -> list[Any]:
@@ -73,6 +82,7 @@ def _mapping(name: str, value: object) -> dict[str, Any]:
 
 def _grid(value: object) -> list[Choice]:
     axes = {path: _listed(f"grid.{path}", values) for path, values in _mapping("grid", value).items()}
+    check_count(math.prod(len(values) for values in axes.values()), "grid")
     return [dict(zip(axes, combination, strict=True)) for combination in itertools.product(*axes.values())]
 
 
@@ -134,6 +144,7 @@ def expand(tree: Tree) -> tuple[Tree, list[Choice]]:
     base = {key: value for key, value in tree.items() if key not in AXES}
     makers = {"grid": _grid, "zip": _zipped, "points": _points}
     factors = [make(tree[name]) for name, make in makers.items() if tree.get(name) is not None]
+    check_count(math.prod(len(choices) for choices in factors), "axes")
     combined = [{key: value for part in parts for key, value in part.items()} for parts in itertools.product(*factors)]
     excludes = tree.get("exclude")
     rules = (

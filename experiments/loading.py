@@ -17,7 +17,7 @@ Tree = dict[str, Any]
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without its two traps: a key given twice wins silently, and `off`, `no`, `on` turn into booleans."""
+    """YAML without its traps: a key given twice wins silently, `off` is a boolean, `1e3` is a text."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -25,6 +25,9 @@ _Loader.yaml_implicit_resolvers = {
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 _Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|false|False)$"), list("tTfF"))
+_Loader.add_implicit_resolver(  # YAML 1.1 reads `1e3` as text, for want of a point
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> Tree:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ..errors import UsageError
-from .axes import Choice, expand, put, with_params
+from .axes import Choice, check_count, expand, put, with_params
 from .loading import Tree
 from .resolve import resolve
 from .spec import PointSpec
@@ -87,7 +87,7 @@ def _slug(choice: Choice, repeat: int, repeats: int) -> str:
 def _points_of(tree: Tree) -> list[Point]:
     base, choices = expand(tree)
     refuse_unknown_keys(PointSpec, base, "")  # before any point is named as the place of the mistake
-    points = []
+    points: list[Point] = []
     for choice in choices:
         try:
             spec = resolve(put(base, choice))
@@ -95,6 +95,7 @@ def _points_of(tree: Tree) -> list[Point]:
             at = ", ".join(f"{path}={value}" for path, value in choice.items())
             raise UsageError(f"{error} (in the point {at})" if at else str(error)) from error
         repeats = spec.measure.repeats
+        check_count(len(points) + repeats, "measure.repeats")
         for repeat in range(repeats):
             points.append(Point(_identity(spec, repeat), _slug(choice, repeat, repeats), dict(choice), spec, repeat))
     return points

@@ -52,6 +52,7 @@ def test_help_answers_at_once() -> None:
         (errors.StepscopeError("bad"), 70),
         (OSError(28, "No space left on device", "out/plan.json"), 2),
         (OSError("no path in it"), 70),
+        (MemoryError("Unable to allocate 7.28 TiB"), 2),
         (ValueError("bad"), 70),
         (KeyboardInterrupt(), 130),
     ],

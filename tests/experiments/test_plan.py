@@ -45,6 +45,14 @@ def test_exclude_drops_what_matches_all_its_keys() -> None:
         ({"grid": ["first"]}, "grid: expected a mapping"),
         ({"zip": {"block_size": [1, 2], "max_num_seqs": [1]}}, "zip: the lists must be equally long"),
         ({"points": []}, "points: the list is empty"),
+        (
+            {"grid": {name: list(range(1, 400)) for name in ("seed", "max_num_seqs", "block_size", "num_blocks")}},
+            "grid: 25344958401 points; at most 100000, take fewer values",
+        ),
+        (
+            {"grid": {"seed": list(range(999))}, "zip": {"block_size": list(range(1, 999))}},
+            "axes: 997002 points; at most 100000, take fewer values",
+        ),
         ({"exclude": [{"regime": "steady"}]}, "exclude: nothing is left to run"),
     ],
 )
@@ -121,3 +129,9 @@ def test_a_plan_survives_its_file() -> None:
 def test_a_foreign_plan_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"plan\.json"):
         read_plan(text, "plan.json")
+
+
+def test_repeats_without_end_are_refused_before_they_are_written_out() -> None:
+    tree = {**BASE, "measure": {"repeats": 10**12}}
+    with pytest.raises(UsageError, match=r"measure\.repeats: 1000000000000 points; at most 100000"):
+        make_plan([("mine.yaml", tree)], {})

@@ -52,6 +52,13 @@ def test_off_and_no_stay_words(tmp_path: Path) -> None:
     }
 
 
+def test_numbers_with_an_exponent_are_numbers(tmp_path: Path) -> None:
+    tree = load_tree(written(tmp_path, "a: 1e3\nb: -2E-2\nc: 1.5e+1\nd: 1e\ne: e3\nf: 0x1e3\ng: 12\n"))
+    assert tree == {"a": 1000.0, "b": -0.02, "c": 15.0, "d": "1e", "e": "e3", "f": 0x1E3, "g": 12}
+    with pytest.raises(UsageError, match="a: inf is not a finite number"):
+        load_tree(written(tmp_path, "a: 1e999\n"))
+
+
 def test_toml_says_the_same(tmp_path: Path) -> None:
     assert load_tree(written(tmp_path, '[runner]\ncheck = "off"\n', "spec.toml")) == {"runner": {"check": "off"}}
     with pytest.raises(UsageError, match="is not TOML"):
