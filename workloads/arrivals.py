@@ -12,6 +12,8 @@ from ..errors import UsageError
 
 Offsets = npt.NDArray[np.int64]
 _NS = 1e9
+_MOST_S = float(1 << 62) / _NS
+_MOST_RATE = 1e12
 
 
 class _Config(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
@@ -36,8 +38,7 @@ class Constant(_Config, frozen=True, kw_only=True, tag="constant"):
 
     def offsets_ns(self, count: int, rng: np.random.Generator) -> Offsets:
         """Arrivals of `count` requests, int64 [count], ascending."""
-        offsets: Offsets = np.rint(np.arange(count) * (_NS / self.rate)).astype(np.int64)
-        return offsets
+        return _to_ns(np.arange(count) / self.rate)
 
 
 class Poisson(_Config, frozen=True, kw_only=True, tag="poisson"):
@@ -64,7 +65,8 @@ class Gamma(_Config, frozen=True, kw_only=True, tag="gamma"):
 
     def __post_init__(self) -> None:
         _check_positive("gamma", "rate", self.rate)
-        _check_positive("gamma", "cv", self.cv)
+        if not 1e-6 <= self.cv <= 1e6:
+            raise UsageError(f"arrivals gamma: cv is {self.cv}; it must lie between 1e-6 and 1e6")
 
     def offsets_ns(self, count: int, rng: np.random.Generator) -> Offsets:
         """Arrivals of `count` requests, int64 [count], ascending."""
@@ -95,6 +97,7 @@ class Ramp(_Config, frozen=True, kw_only=True, tag="ramp"):
     def __post_init__(self) -> None:
         if not self.start_rate >= 0:
             raise UsageError(f"arrivals ramp: start_rate is {self.start_rate}; it must not be negative")
+        _check_most("ramp", "start_rate", self.start_rate)
         _check_positive("ramp", "end_rate", self.end_rate)
         _check_positive("ramp", "duration_s", self.duration_s)
 
@@ -112,7 +115,7 @@ class Ramp(_Config, frozen=True, kw_only=True, tag="ramp"):
         root = np.sqrt(np.maximum(self.start_rate**2 + 2.0 * slope * inside, 0.0))
         denominator = np.maximum(self.start_rate + root, np.finfo(np.float64).tiny)
         seconds = 2.0 * inside / denominator + (events - inside) / self.end_rate
-        return np.rint(seconds * _NS).astype(np.int64)
+        return _to_ns(seconds)
 
 
 ArrivalConfig: TypeAlias = AllAtOnce | Constant | Poisson | Gamma | ClosedLoop | Ramp
@@ -125,11 +128,25 @@ def concurrency_of(arrivals: ArrivalConfig) -> int | None:
 
 def _accumulate(gaps_s: npt.NDArray[np.float64], count: int) -> Offsets:
     """Rounded after summing, so that rounding does not add up."""
-    offsets = np.zeros(count, dtype=np.int64)
-    offsets[1:] = np.rint(np.cumsum(gaps_s) * _NS).astype(np.int64)
-    return offsets
+    seconds = np.zeros(count)
+    with np.errstate(over="ignore"):
+        seconds[1:] = np.cumsum(gaps_s)
+    return _to_ns(seconds)
+
+
+def _to_ns(seconds: npt.NDArray[np.float64]) -> Offsets:
+    """Whole ns. Raises UsageError for times that int64 does not hold, or that are no times."""
+    if seconds.size and not seconds.max() < _MOST_S:
+        raise UsageError("arrivals: the last comes more than 146 years after the first; raise the rate or lower the cv")
+    return np.rint(seconds * _NS).astype(np.int64)
 
 
 def _check_positive(kind: str, field: str, value: float) -> None:
     if not value > 0:
         raise UsageError(f"arrivals {kind}: {field} is {value}; it must be above 0")
+    _check_most(kind, field, value)
+
+
+def _check_most(kind: str, field: str, value: float) -> None:
+    if value > _MOST_RATE:
+        raise UsageError(f"arrivals {kind}: {field} is {value}; it must not be above {_MOST_RATE:g}")

@@ -15,6 +15,7 @@ from ..errors import UsageError
 Lengths = npt.NDArray[np.int64]
 MAX_TOKENS = 1_000_000
 """Longest sequence that a distribution without an upper limit of its own may draw."""
+_MOST = 2**31 - 1
 
 
 class _Config(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
@@ -167,6 +168,8 @@ def _check_limits(kind: str, low: int, high: int, names: tuple[str, str] = ("min
         raise UsageError(f"lengths {kind}: {field} is {low}; a length is at least 1 token")
     if high < low:
         raise UsageError(f"lengths {kind}: {names[1]} {high} lies below {names[0]} {low}")
+    if high > _MOST:
+        raise UsageError(f"lengths {kind}: {high} is more than {_MOST} tokens, the longest that an engine can count")
 
 
 def _check_scale(kind: str, field: str, value: float) -> None:

@@ -90,8 +90,26 @@ def test_only_a_closed_loop_limits_concurrency() -> None:
         ({"kind": "closed_loop", "concurrency": 0}, "closed_loop: concurrency is 0"),
         ({"kind": "ramp", "start_rate": -1.0, "end_rate": 1.0, "duration_s": 1.0}, "ramp: start_rate is -1"),
         ({"kind": "ramp", "start_rate": 1.0, "end_rate": 0.0, "duration_s": 1.0}, "ramp: end_rate is 0"),
+        ({"kind": "ramp", "start_rate": 1e308, "end_rate": 1.0, "duration_s": 1.0}, "ramp: start_rate is 1e\\+308"),
+        ({"kind": "constant", "rate": float("inf")}, "constant: rate is inf"),
+        ({"kind": "gamma", "rate": 1.0, "cv": 1e-300}, "gamma: cv is 1e-300"),
+        ({"kind": "gamma", "rate": 1.0, "cv": 1e300}, "gamma: cv is 1e\\+300"),
     ],
 )
 def test_unfit_settings_are_refused(spec: dict, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         msgspec.convert(spec, ArrivalConfig)
+
+
+@pytest.mark.parametrize(
+    "arrivals",
+    [
+        Constant(rate=1e-12),
+        Poisson(rate=5e-324),
+        Gamma(rate=1e-300, cv=1e6),
+        Ramp(start_rate=0.0, end_rate=1e-300, duration_s=1.0),
+    ],
+)
+def test_arrivals_after_the_end_of_all_clocks_are_refused(arrivals: ArrivalConfig) -> None:
+    with pytest.raises(UsageError, match="more than 146 years after the first; raise the rate"):
+        offsets(arrivals, 1000)

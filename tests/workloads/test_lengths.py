@@ -106,6 +106,9 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         ({"kind": "normal", "mean": 1.0, "stddev": -1.0}, "normal: stddev is -1"),
         ({"kind": "lognormal", "median": 0.0, "sigma": 1.0}, "lognormal: median is 0"),
         ({"kind": "zipf", "theta": float("nan"), "min": 1, "max": 2}, "zipf: theta is nan"),
+        ({"kind": "fixed", "value": 2**70}, "fixed: 1180591620717411303424 is more than 2147483647 tokens"),
+        ({"kind": "uniform", "low": 1, "high": 2**63}, "uniform: 9223372036854775808 is more than"),
+        ({"kind": "zipf", "theta": 1.0, "min": 1, "max": 2**62}, "zipf: .* is more than"),
         ({"kind": "empirical", "path": "x", "min": 5, "max": 4}, "empirical: max 4 lies below min 5"),
     ],
 )
