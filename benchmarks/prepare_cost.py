@@ -105,6 +105,7 @@ def measure(size: int, churn: int, steps: int, max_model_len: int = 4096) -> dic
         plan = runner.dispatcher.choose(inputs)
         t3 = clock()
         runner.metadata.build(inputs, plan)
+        inputs = runner.inputs.finish(runner.state.batch, inputs)
         t4 = clock()
         result = StepResult(delta.step, {req_id: (7,) for req_id in inputs.req_ids})
         t5 = clock()

@@ -79,7 +79,8 @@ def _regime(spec: WorkloadSpec, limits: dict[str, Any], vocab_size: int, steps: 
 
 
 def _trace(spec: TraceSpec, seed: int, limits: dict[str, Any], vocab_size: int) -> Workload:
-    options = ReplayOptions(speed=spec.speed, jitter_ns=round(spec.jitter_ms * 1e6), seed=seed)
+    jitter_ns = round(spec.jitter_ms * 1e6)
+    options = ReplayOptions(speed=spec.speed, jitter_ns=jitter_ns, repeat=spec.repeat, seed=seed)
     trace = read_trace(spec.file, format=spec.format, limit=spec.limit, options=options)
     longest = int((trace.prompt_len + trace.output_len).max())
     return trace_workload(trace, _fitting(longest, limits), name=spec.file, seed=seed, vocab_size=vocab_size)

@@ -36,6 +36,7 @@ class TraceSpec:
     speed      arrivals come this many times faster than in the file
     limit      requests taken from the head of the file; None takes all
     jitter_ms  uniform jitter for traces whose times are ticks; 0 leaves them
+    repeat     begin again from the head when `limit` asks for more requests than the file holds
     """
 
     file: str
@@ -43,6 +44,7 @@ class TraceSpec:
     limit: int | None = None
     speed: float = 1.0
     jitter_ms: float = 0.0
+    repeat: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

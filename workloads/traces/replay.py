@@ -136,7 +136,7 @@ def _cut_or_repeat(
     if not repeat:
         raise UsageError(
             f"trace {path}: {count} requests asked for, it has {len(rows)} usable ones; "
-            f"lower the limit or allow it to repeat"
+            f"lower the limit or set repeat: true"
         )
     rounds = -(-count // len(rows))
     warnings.append(f"{len(rows)} usable rows played {rounds} times to give {count} requests")
