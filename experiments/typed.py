@@ -20,7 +20,7 @@ T = TypeVar("T")
 def unknown(kind: str, name: str, known: Iterable[str], where: str = "") -> UsageError:
     """The error for a name that nobody knows: it offers the nearest known one, or lists them all."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.7)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.65)
     mend = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
     return UsageError(f"{where}: unknown {kind} {name!r}; {mend}" if where else f"unknown {kind} {name!r}; {mend}")
 
