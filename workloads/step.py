@@ -16,6 +16,8 @@ import numpy.typing as npt
 TokenIds = npt.NDArray[np.int32]
 BlockIds = tuple[tuple[int, ...], ...]
 """One tuple of block ids for each KV cache group."""
+PLACEHOLDER = -1
+"""In the place of a draft token that only the device knows when the step is scheduled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,11 @@ class CachedRequests:
 
 @dataclass(frozen=True, slots=True)
 class StepDelta:
-    """One scheduled step. `num_scheduled_tokens` is in the scheduler's order, which is not the batch's row order."""
+    """One scheduled step. `num_scheduled_tokens` is in the scheduler's order, which is not the batch's row order.
+
+    `scheduled_spec_decode_tokens` names the drafts among a request's scheduled tokens, its last ones; a request without
+    drafts is absent. PLACEHOLDER stands for a draft that only the device knows.
+    """
 
     step: int
     new_requests: tuple[NewRequest, ...] = ()
@@ -70,6 +76,7 @@ class StepDelta:
     num_scheduled_tokens: Mapping[str, int] = field(default_factory=dict)
     finished_req_ids: frozenset[str] = frozenset()
     preempted_req_ids: tuple[str, ...] = ()
+    scheduled_spec_decode_tokens: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def total_num_scheduled_tokens(self) -> int:
@@ -79,7 +86,12 @@ class StepDelta:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """Tokens that became visible, by request. A request whose prompt is not yet covered has no entry."""
+    """Tokens that became visible, by request. A request whose prompt is not yet covered has no entry.
+
+    With speculation a request may show several: the accepted drafts and the token behind them. `drafts` are the tokens
+    to verify in its next step; a request without any is absent.
+    """
 
     step: int
     sampled: Mapping[str, tuple[int, ...]]
+    drafts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
