@@ -3,11 +3,9 @@
     steady   R requests decode one token each; every request gets a block each 16 steps, staggered
     churn    max(1, R // 64) requests finish and as many prompts of 128..143 tokens join in each step
 
-Device `cpu`: copies are memcpy and slot mapping is computed with torch, so its cost here is host work that a GPU would
-do instead. `update` + `prepare` is what vLLM V1's figures in --against cover (state update and _prepare_inputs, no
-metadata, no dispatch); `bookkeep` (tokens into the state) is apart, as there. A ratio means something only between
-figures of one machine under one load: give vLLM's with --against, from a run beside this one. Results of such a pair
-are in results/prepare_cost.
+Device `cpu`: copies are memcpy and slot mapping is computed by a stand-in, so its cost here is host work that a GPU
+would do instead. `bookkeep` is the tokens' way into the state, after sampling. For the comparison with vLLM, with the
+kernel's launcher instead of its stand-in, see prepare_against_vllm.py.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ import gc
 import random
 import statistics
 import time
-from itertools import zip_longest
 
 import numpy as np
 import torch
@@ -124,19 +121,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--scenario", choices=["steady", "churn"], default="steady")
     parser.add_argument("--max-model-len", type=int, default=4096)
-    parser.add_argument("--against", type=float, nargs="+", default=[], help="vLLM's totals in us, one for each size")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    names = (*STAGES, "total", "total_p10", *(("vLLM", "ratio") if options.against else ()))
-    print(f"{'R':>5}" + "".join(f"{name:>10}" for name in names))
-    for size, other in zip_longest(options.sizes, options.against[: len(options.sizes)]):
+    print(f"{'R':>5}" + "".join(f"{name:>10}" for name in (*STAGES, "total", "total_p10")))
+    for size in options.sizes:
         churn = max(1, size // 64) if options.scenario == "churn" else 0
         times = measure(size, churn, options.steps, options.max_model_len)
         medians = [statistics.median(times[name]) / 1e3 for name in STAGES]
         totals = [a + b for a, b in zip(times["update"], times["prepare"], strict=True)]
         total, low = statistics.median(totals) / 1e3, float(np.quantile(totals, 0.1)) / 1e3
-        tail = f"{other:>10.1f}{total / other:>10.2f}" if other else ""
-        print(f"{size:>5}" + "".join(f"{value:>10.1f}" for value in (*medians, total, low)) + tail)
+        print(f"{size:>5}" + "".join(f"{value:>10.1f}" for value in (*medians, total, low)))
 
 
 if __name__ == "__main__":

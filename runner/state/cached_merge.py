@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ...errors import UsageError
-from ...workloads.step import BlockIds, CachedRequests
+from ...workloads.step import CachedRequests
 from .input_batch import InputBatch
-from .request_state import CachedRequestState
+from .request_state import CachedRequestState, own_blocks
 from .sampling_metadata import SamplingMetadata
 
 
@@ -33,14 +32,14 @@ class CachedMerge:
     def __init__(self, batch: InputBatch, requests: dict[str, CachedRequestState]) -> None:
         self.batch = batch
         self.requests = requests
-        self._residents: _Residents | None = None
+        self._known_residents: _Residents | None = None
 
     def merge(self, cached: CachedRequests, step: int) -> list[CachedRequestState]:
         """Apply the differences; returns the requests that have no row and need one.
 
-        Raises UsageError for a request that was never announced, or for blocks of more than one cache group.
+        Raises UsageError for a request that was never announced, or for blocks of other KV cache groups than the runner has.
         """
-        residents = self._steady_residents(cached)
+        residents = self._residents_of(cached)
         if residents is not None:
             self._merge_residents(cached, residents, step)
             return []
@@ -64,10 +63,11 @@ class CachedMerge:
         for state, computed in zip(residents.states, cached.num_computed_tokens, strict=True):
             state.num_computed_tokens = computed
         singles: list[int] = []
+        num_groups = len(self.batch.block_tables.tables)
         for index, blocks in enumerate(cached.new_block_ids):
             if blocks is None:
                 continue
-            if len(blocks) == 1 and len(blocks[0]) == 1:
+            if len(blocks) == num_groups and all(len(ids) == 1 for ids in blocks):
                 singles.append(index)
             else:
                 self._merge_blocks(residents.states[index], int(residents.rows[index]), cached, index, step)
@@ -75,11 +75,12 @@ class CachedMerge:
             self._append_singles(cached, residents, singles)
 
     def _append_singles(self, cached: CachedRequests, residents: _Residents, indices: list[int]) -> None:
-        """One block each: what a decode needs when it crosses a block border."""
-        block_ids = [blocks[0][0] for blocks in map(cached.new_block_ids.__getitem__, indices) if blocks is not None]
-        for index, block_id in zip(indices, block_ids, strict=True):
-            residents.states[index].block_ids.append(block_id)
-        self.batch.block_table.append_each(residents.rows[indices], block_ids)
+        """One block a group each: what a decode needs when it crosses a block border."""
+        added = [blocks for blocks in map(cached.new_block_ids.__getitem__, indices) if blocks is not None]
+        for index, blocks in zip(indices, added, strict=True):
+            for own, (block_id,) in zip(residents.states[index].block_ids, blocks, strict=True):
+                own.append(block_id)
+        self.batch.block_tables.append_each(residents.rows[indices], added)
 
     def _merge_blocks(
         self, state: CachedRequestState, row: int | None, cached: CachedRequests, index: int, step: int
@@ -88,40 +89,39 @@ class CachedMerge:
         new, resumed = cached.new_block_ids[index], state.req_id in cached.resumed_req_ids
         if new is None and not resumed:
             return
-        blocks = single_group(new or ((),), f"step {step}: request {state.req_id!r}")
+        tables = self.batch.block_tables
+        blocks = new if new is not None else ((),) * len(tables.tables)
+        tables.check(blocks, f"step {step}: request {state.req_id!r}")
         if resumed:
-            state.block_ids = array("i", blocks)
+            state.block_ids = own_blocks(blocks)
             return
-        state.block_ids.extend(blocks)
+        for own, added in zip(state.block_ids, blocks, strict=True):
+            own.extend(added)
         if row is not None:
-            self.batch.block_table.append_row(row, blocks)
+            tables.append_row(row, blocks)
 
-    def _steady_residents(self, cached: CachedRequests) -> _Residents | None:
-        """Rows and states of `cached.req_ids` from the step before; None when membership or order changed.
+    def _residents_of(self, cached: CachedRequests) -> _Residents | None:
+        """Rows and states of `cached.req_ids`; None when one of them has no row or comes back with other blocks.
 
-        Without this each decode step looks every request up twice to find what it found in the step before.
+        While membership and order stand they are those of the step before: without that each decode step looks every
+        request up twice to find what it found then. Rows of a batch that is just changing hold until `condense`, so
+        they are not kept.
         """
-        batch, known = self.batch, self._residents
-        if batch.changed or cached.resumed_req_ids:
+        batch, known = self.batch, self._known_residents
+        if cached.resumed_req_ids:
             return None
-        if known is not None and known.epoch is batch.sampling and known.req_ids == cached.req_ids:
+        steady = known is not None and not batch.changed and known.epoch is batch.sampling
+        if known is not None and steady and known.req_ids == cached.req_ids:
             return known
-        if not all(req_id in batch.row_of for req_id in cached.req_ids):
+        try:
+            rows = np.fromiter(map(batch.row_of.__getitem__, cached.req_ids), dtype=np.intp, count=len(cached.req_ids))
+        except KeyError:
             return None
-        self._residents = _Residents(
-            epoch=batch.sampling,
-            req_ids=cached.req_ids,
-            rows=np.asarray([batch.row_of[req_id] for req_id in cached.req_ids], dtype=np.intp),
-            states=[self.requests[req_id] for req_id in cached.req_ids],
-        )
-        return self._residents
-
-
-def single_group(block_ids: BlockIds, where: str) -> tuple[int, ...]:
-    """The block ids of the one KV cache group that this runner has. Raises UsageError on more."""
-    if len(block_ids) != 1:
-        raise UsageError(f"{where}: block ids of {len(block_ids)} KV cache groups; this runner has exactly one")
-    return block_ids[0]
+        states = list(map(self.requests.__getitem__, cached.req_ids))
+        found = _Residents(batch.sampling, cached.req_ids, rows, states)
+        if not batch.changed:
+            self._known_residents = found
+        return found
 
 
 def _known(requests: dict[str, CachedRequestState], req_id: str, step: int) -> CachedRequestState:

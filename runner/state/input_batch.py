@@ -7,7 +7,7 @@ is declared as a column, and clear, move and swap go over all declared columns, 
 from __future__ import annotations
 
 import heapq
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import torch
 
 from ...errors import UsageError
 from ..config import RunnerConfig
-from .block_table import BlockTable
+from .block_tables import BlockTables
 from .columns import MaskColumn, ObjectColumn, PrefixColumn, RowColumn, ScalarColumn
 from .request_state import CachedRequestState
 from .sampling_metadata import SamplingMetadata
@@ -31,10 +31,10 @@ class InputBatch:
     `moves` lists (from, to) of the rows moved by condense and swap since `begin_step`.
     """
 
-    def __init__(self, config: RunnerConfig, block_table: BlockTable) -> None:
+    def __init__(self, config: RunnerConfig, block_tables: BlockTables) -> None:
         rows = config.max_num_seqs
         self.max_num_seqs = rows
-        self.block_table = block_table
+        self.block_tables = block_tables
         self.token_ids = PrefixColumn(rows, config.max_model_len, torch.int32)
         self.id_column: ObjectColumn[str] = ObjectColumn(rows)
         self._num_prompt = ScalarColumn(rows, np.int32)
@@ -54,7 +54,7 @@ class InputBatch:
             self._top_p,
             self.generators,
             self.forbidden,
-            block_table,
+            block_tables,
         )
         self.num_prompt: npt.NDArray[Any] = self._num_prompt.values
         self.num_computed: npt.NDArray[Any] = self._num_computed.values
@@ -92,7 +92,7 @@ class InputBatch:
         self.top_k[row] = state.sampling.top_k
         self.top_p[row] = state.sampling.top_p
         self.generators.values[row] = state.generator
-        self.block_table.add_row(row, state.block_ids)
+        self.block_tables.add_row(row, state.block_ids)
         self.changed = True
         return row
 
@@ -153,16 +153,19 @@ class InputBatch:
             return self.sampling
         self.changed = False
         rows = self.num_reqs
-        self.req_ids = tuple(self._id_at(row) for row in range(rows))
+        ids = self.id_column.values[:rows]
+        assert None not in ids, "a row inside the batch is empty"
+        self.req_ids = tuple(cast("list[str]", ids))
         greedy = int(np.count_nonzero(self.temperature[:rows] == 0.0))
-        generators = enumerate(self.generators.values[:rows])
+        generators = self.generators.values[:rows]
+        seeded = enumerate(generators if generators.count(None) < rows else ())  # mostly nobody has one
         masks = self.forbidden.values
         self.sampling = SamplingMetadata(
             num_reqs=rows,
             temperature=self.temperature[:rows].copy(),
             top_k=self.top_k[:rows].copy(),
             top_p=self.top_p[:rows].copy(),
-            generators={row: generator for row, generator in generators if generator is not None},
+            generators={row: generator for row, generator in seeded if generator is not None},
             forbidden=masks[:rows].copy() if masks is not None and self.forbidden.in_use else None,
             all_greedy=greedy == rows,
             all_random=greedy == 0,

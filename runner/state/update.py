@@ -6,6 +6,7 @@ The order matters: whatever changes rows happens here, before any index is built
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,9 +14,9 @@ import torch
 from ...errors import UsageError
 from ...workloads.step import CachedRequests, NewRequest, StepDelta, StepResult
 from ..probe_points import ProbePoints
-from .cached_merge import CachedMerge, single_group
+from .cached_merge import CachedMerge
 from .input_batch import InputBatch
-from .request_state import CachedRequestState, make_generator
+from .request_state import CachedRequestState, make_generator, own_blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +107,11 @@ class WorkerState:
                 f"{where} has a prompt of {new.prompt_token_ids.size} tokens; max_model_len is"
                 f" {self.batch.token_ids.width}"
             )
+        self.batch.block_tables.check(new.block_ids, where)
         state = CachedRequestState(
             req_id=new.req_id,
             prompt_token_ids=new.prompt_token_ids,
-            block_ids=array("i", single_group(new.block_ids, where)),
+            block_ids=own_blocks(new.block_ids),
             num_computed_tokens=new.num_computed_tokens,
             sampling=new.sampling,
             generator=make_generator(new.sampling, self._generator_device),
@@ -129,7 +131,7 @@ class WorkerState:
                 req_id=state.req_id,
                 row=row,
                 num_computed_tokens=state.num_computed_tokens,
-                block_ids=state.block_ids.tolist(),
+                block_ids=shown_blocks(state.block_ids),
             )
 
     def _figures(self, delta: StepDelta) -> UpdateFigures:
@@ -145,10 +147,16 @@ class WorkerState:
         )
 
 
+def shown_blocks(block_ids: Sequence[array[int]]) -> list[int] | list[list[int]]:
+    """For observers: the ids, group by group where there are several groups."""
+    lists = [ids.tolist() for ids in block_ids]
+    return lists[0] if len(lists) == 1 else lists
+
+
 def jaccard(before: tuple[str, ...], after: tuple[str, ...]) -> float | None:
     """Ids in both over ids in either; None when both are empty."""
     if before is after:  # the batch keeps its tuple while its membership stands
         return 1.0 if after else None
-    old, new = set(before), set(after)
-    union = len(old | new)
-    return len(old & new) / union if union else None
+    shared = len(set(before).intersection(after))  # ids of a batch are distinct
+    union = len(before) + len(after) - shared
+    return shared / union if union else None
