@@ -27,7 +27,8 @@ class PrefixHashes:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. Generation ends after exactly `output_len` tokens: there is no end-of-sequence token here.
+    """One request. Generation ends after `output_len` tokens, or with the first of `stop_token_ids`: by default there
+    is none, so that the length is known in advance.
 
     `arrival_ns` counts from the start of the workload. Prompt tokens are not stored: `prompt_token_ids()` derives
     them from (`seed`, `req_id`), or, where the trace names prefix hashes, from (`seed`, hash id), so that equal hash
@@ -42,6 +43,7 @@ class Request:
     seed: int = 0
     sampling: SamplingParams = DEFAULT_SAMPLING
     prefix: PrefixHashes | None = None
+    stop_token_ids: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         for field in ("prompt_len", "output_len", "vocab_size"):

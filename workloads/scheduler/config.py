@@ -22,6 +22,8 @@ class SchedulerConfig:
     watermark                   fraction of the pool that an admission must leave free; ignored for an only request
     reserve_full_input          admit only what fits whole (vLLM: scheduler_reserve_full_isl)
     reserve_output              take the blocks of prompt and output at admission: rows never change afterwards
+    num_speculative_tokens      most drafts that a request may bring to a step
+    async_scheduling            a request whose token is still in flight is scheduled on: a placeholder stands for it
     """
 
     max_num_seqs: int = 256
@@ -36,13 +38,16 @@ class SchedulerConfig:
     watermark: float = 0.0
     reserve_full_input: bool = True
     reserve_output: bool = False
+    num_speculative_tokens: int = 0
+    async_scheduling: bool = False
 
     def __post_init__(self) -> None:
         for field in ("max_num_seqs", "max_num_batched_tokens", "block_size", "prefill_schedule_interval"):
             _at_least(field, getattr(self, field), 1)
         for field in ("max_model_len", "num_blocks"):
             _at_least(field, getattr(self, field), 2)
-        _at_least("long_prefill_token_threshold", self.long_prefill_token_threshold, 0)
+        for field in ("long_prefill_token_threshold", "num_speculative_tokens"):
+            _at_least(field, getattr(self, field), 0)
         if not 0.0 <= self.watermark < 1.0:
             raise UsageError(f"scheduler: watermark is {self.watermark}; give a fraction in [0, 1)")
 
@@ -50,6 +55,10 @@ class SchedulerConfig:
     def watermark_blocks(self) -> int:
         """The watermark in blocks, rounded down."""
         return int(self.watermark * self.num_blocks)
+
+    def reach(self, limit: int) -> int:
+        """Tokens that a request ending at `limit` may have in its blocks: its last steps may verify drafts beyond it."""
+        return min(limit + max(self.num_speculative_tokens - 1, 0), self.max_model_len)
 
     def blocks_for(self, num_tokens: int) -> int:
         """Blocks that hold `num_tokens` tokens."""

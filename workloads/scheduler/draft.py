@@ -13,6 +13,7 @@ class StepDraft:
         "all_token_ids",
         "budget",
         "computed",
+        "covered",
         "new_blocks",
         "new_requests",
         "outputs",
@@ -35,6 +36,7 @@ class StepDraft:
         self.resumed: list[str] = []
         self.all_token_ids: dict[str, TokenIds] = {}
         self.preempted: list[str] = []
+        self.covered: list[str] = []
 
     def add_known(self, state: RequestState, num_tokens: int, added: list[int]) -> None:
         """A request that the worker knows; `added` blocks extend its row (or are the row, when it is resumed)."""
@@ -42,7 +44,7 @@ class StepDraft:
         self.req_ids.append(req_id)
         self.new_blocks.append((tuple(added),) if added else None)
         self.computed.append(state.num_computed)
-        self.outputs.append(state.num_tokens - state.num_prompt)
+        self.outputs.append(state.num_tokens + state.num_placeholders - state.num_prompt)
         if state.last_step != self.step - 1:
             self.all_token_ids[req_id] = state.history()
         self._charge(state, num_tokens)
@@ -62,11 +64,16 @@ class StepDraft:
         self._charge(state, num_tokens)
 
     def _charge(self, state: RequestState, num_tokens: int) -> None:
-        """Optimistic: what is scheduled counts as computed at once, so that the next step can be scheduled on top."""
+        """Optimistic: what is scheduled counts as computed at once, so that the next step can be scheduled on top. A
+        request that is computed to its end samples: a placeholder stands for the token until it comes back.
+        """
         self.scheduled[state.req_id] = num_tokens
         self.budget -= num_tokens
         state.num_computed += num_tokens
         state.last_step = self.step
+        if state.num_computed == state.num_tokens + state.num_placeholders:
+            state.num_placeholders += 1
+            self.covered.append(state.req_id)
 
     def finish(self, finished: frozenset[str], preempted_before: list[str]) -> StepDelta:
         """The delta. `preempted_before` were preempted since the last step, by a forced reset."""

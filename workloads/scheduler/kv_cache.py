@@ -66,8 +66,9 @@ class KVCache:
         """Make the blocks that are full at `num_tokens` tokens findable, at once: later requests of the step see them.
 
         The content is known although the step that writes it has not run; whoever hits it runs after or beside it.
+        Where a token is still in flight it is not known, and a block with it waits until it has come back.
         """
-        full = num_tokens // self._config.block_size
+        full = min(num_tokens, state.num_tokens) // self._config.block_size
         if not self._caching or full <= state.num_cached_blocks:
             return
         keys = state.block_keys(self._config.block_size, full)
@@ -82,3 +83,4 @@ class KVCache:
         state.capacity = 0
         state.num_cached_blocks = 0
         state.num_computed = 0
+        state.num_placeholders = 0

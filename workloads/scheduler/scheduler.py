@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 
 from ...errors import BrokenInvariant, UsageError
 from ..requests import Request
@@ -23,15 +24,18 @@ class Scheduler:
     one that does not fit stops the rest.
 
     The caller owns the loop: `add_request` as requests arrive, then `schedule` -> run -> `update`. Several steps may
-    be scheduled before the first is updated; a request whose token is still in flight is then left out of the next.
+    be scheduled before the first is updated. A request whose token is still in flight is then left out of the next;
+    with `async_scheduling` it goes on, for the worker has the token on the device, as long as no step is left out.
     """
 
     def __init__(self, config: SchedulerConfig) -> None:
         self.config = config
+        self._async = config.async_scheduling
         self._kv = KVCache(config)
         self._waiting: deque[RequestState] = deque()
         self._running: list[RequestState] = []
         self._states: dict[str, RequestState] = {}
+        self._covered: dict[int, list[str]] = {}  # who samples, by step that was not updated yet
         self._finished: list[str] = []  # told to the worker by the next delta
         self._reset: list[str] = []  # preempted by forced_reset, told by the next delta
         self._next_step = 0
@@ -74,7 +78,7 @@ class Scheduler:
         if request.req_id in self._states:
             raise UsageError(f"request {request.req_id}: a request of this id is unfinished; ids must differ")
         limit = token_limit(request, self.config)
-        state = RequestState(request, limit)
+        state = RequestState(request, limit, self._next_step)
         self._kv.prepare(state)
         self._states[request.req_id] = state
         self._waiting.append(state)
@@ -87,6 +91,7 @@ class Scheduler:
         if prefill and not draft.preempted:
             self._admit(draft)
         self._check_progress(draft)
+        self._covered[draft.step] = draft.covered
         delta = draft.finish(frozenset(self._finished), self._reset)
         self._finished = []
         self._reset = []
@@ -95,25 +100,36 @@ class Scheduler:
 
     def covered(self, delta: StepDelta) -> list[str]:
         """Requests of `delta`, not yet updated, whose history it computes to the end: exactly these must sample."""
-        states = self._states
-        scheduled = (states[req_id] for req_id in delta.num_scheduled_tokens)
-        return [state.req_id for state in scheduled if state.num_computed >= state.num_tokens]
+        return self._covered[delta.step]
 
-    def update(self, result: StepResult) -> None:
-        """Take the tokens that became visible; end what is answered in full."""
-        ended = set()
+    def update(self, result: StepResult) -> Mapping[str, tuple[int, ...]]:
+        """Take the tokens that became visible; end what is answered in full. Returns the tokens that were taken.
+
+        Dropped is what comes too late: the request has ended meanwhile (a stop token is noticed when it comes back, and
+        one more was sampled behind it), or it was preempted, and samples the token again after the resume.
+        """
+        ended, dropped = set(), set()
+        caching = self.config.async_scheduling  # of blocks whose last token was in flight when they were scheduled
         for req_id, tokens in result.sampled.items():
             state = self._states.get(req_id)
             if state is None or result.step < state.valid_from_step:
-                continue  # ended, or preempted while the token was in flight: it is sampled again after the resume
-            if state.num_computed < state.num_tokens:
+                dropped.add(req_id)
+                continue
+            if not state.num_placeholders:
                 detail = f"{req_id} sampled with {state.num_computed} of {state.num_tokens} tokens computed"
                 raise BrokenInvariant("sampled_when_covered", result.step, detail)
+            state.num_placeholders -= 1
             if state.append(tokens):
                 ended.add(req_id)
+            if caching:
+                self._kv.remember(state, state.num_computed)
         self._last_update = result.step
+        self._covered.pop(result.step, None)
         if ended:
             self._end(ended)
+        if not dropped:
+            return result.sampled
+        return {req_id: tokens for req_id, tokens in result.sampled.items() if req_id not in dropped}
 
     def forced_reset(self) -> None:
         """Preempt everything that runs and forget all cached prefixes, as after a change of weights.
@@ -135,6 +151,8 @@ class Scheduler:
             state = self._running[index]
             index += 1
             count = state.num_tokens - state.num_computed
+            if state.num_placeholders and self._goes_on(state, draft.step):
+                count += state.num_placeholders
             if count != 1:
                 count = self._chunk(count, draft.budget)
             if count == 0 or (not prefill and state.is_prefilling):
@@ -148,6 +166,14 @@ class Scheduler:
                 self._kv.remember(state, end)
             if state.num_computed <= state.num_prompt:
                 self._last_prefill_step = draft.step
+
+    def _goes_on(self, state: RequestState, step: int) -> bool:
+        """Whether a request whose token is in flight may be scheduled on top of it: not when that token is known to be
+        its last, and not when it sat out the step before, for the worker finds the token in the step before only.
+        """
+        if not self._async or state.last_step != step - 1:
+            return False
+        return state.num_tokens + state.num_placeholders < state.limit
 
     def _grow(self, state: RequestState, num_tokens: int, draft: StepDraft) -> list[int] | None:
         """Blocks for a running request, taken from the youngest ones if none is free. None: it was the youngest."""

@@ -16,7 +16,8 @@ NEVER = -1
 class RequestState:
     """Mutable: one for each unfinished request, owned by the scheduler.
 
-    num_tokens       prompt plus what was sampled; `limit` is where generation ends
+    num_tokens       prompt plus what was sampled and came back; `limit` is where generation ends
+    num_placeholders tokens behind them that scheduled steps will sample: in flight
     num_computed     tokens whose KV is written, or will be by the steps already scheduled
     last_step        the last step that scheduled it, NEVER before the first and after a forced reset
     valid_from_step  results of earlier steps were in flight when it was preempted: their tokens are dropped
@@ -31,6 +32,7 @@ class RequestState:
         "limit",
         "num_cached_blocks",
         "num_computed",
+        "num_placeholders",
         "num_prompt",
         "num_tokens",
         "req_id",
@@ -40,13 +42,14 @@ class RequestState:
         "valid_from_step",
     )
 
-    def __init__(self, request: Request, limit: int) -> None:
+    def __init__(self, request: Request, limit: int, valid_from_step: int = 0) -> None:
         self.request = request
         self.req_id = request.req_id
         self.limit = limit
         self.num_prompt = request.prompt_len
         self.num_tokens = request.prompt_len
         self.num_computed = 0
+        self.num_placeholders = 0
         self.tokens: TokenIds = np.empty(limit, dtype=np.int32)
         self.tokens[: self.num_prompt] = request.prompt_token_ids()
         self.keys: list[bytes] = []
@@ -54,7 +57,7 @@ class RequestState:
         self.capacity = 0  # tokens that `blocks` hold
         self.num_cached_blocks = 0
         self.last_step = NEVER
-        self.valid_from_step = 0
+        self.valid_from_step = valid_from_step
         self.started = False
 
     @property
@@ -67,12 +70,14 @@ class RequestState:
         return self.tokens[: self.num_tokens]
 
     def append(self, tokens: tuple[int, ...]) -> bool:
-        """Take sampled tokens, no more than up to `limit`. True when that ended the request."""
-        history = self.tokens
+        """Take sampled tokens, up to `limit` or the first stop token. True when that ended the request."""
+        history, stops = self.tokens, self.request.stop_token_ids
         kept = tokens[: self.limit - self.num_tokens]
         for token in kept:
             history[self.num_tokens] = token
             self.num_tokens += 1
+            if token in stops:
+                return True
         return self.num_tokens >= self.limit
 
     def block_keys(self, block_size: int, num_blocks: int) -> list[bytes]:
