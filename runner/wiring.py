@@ -12,6 +12,7 @@ from ..instrumentation.probe.ledger import Ledger
 from .attention.common import MetadataBuilder
 from .attention.factory import make_attention
 from .buffers.factory import BufferFactory
+from .buffers.road import Road
 from .config import RunnerConfig
 from .devices.base import Device
 from .dispatch import Dispatcher, row_capacity
@@ -66,7 +67,8 @@ def build_stages(site: Site) -> Stages:
     config, device = site.config, site.device
     ordering = make_copy_ordering(device, config.copy_stream, config.device_buffers)
     buffers = BufferFactory(
-        device, site.ledger, config.staging, ring_slots=config.ring_slots, make_guard=lambda *_: ordering.guard
+        device, site.ledger, config.staging, ring_slots=config.ring_slots,
+        road=Road(make_guard=lambda *_: ordering.guard),
     )
     table = build_block_table(site, buffers, ordering)
     staged = _input_buffers(site, buffers, ordering)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -10,12 +10,10 @@ from ...errors import UsageError
 from ...instrumentation.probe.ledger import Ledger
 from ..config import Staging
 from ..devices.base import Device, StreamName
-from .guards import EventGuard, Guard
 from .publication import Publisher
+from .road import Road
 from .slots import FreshPinned, Pageable, PinnedRing, Supply
 from .staged import StagedBuffer, StagedTable
-
-MakeGuard = Callable[[Device, StreamName], Guard]
 
 
 class BufferFactory:
@@ -23,7 +21,7 @@ class BufferFactory:
 
     staging      pinned_ring, pinned_single, pageable, fresh_pinned (runner.config.Staging)
     ring_slots   slots of a pinned ring
-    make_guard   EventGuard: an event a buffer; pass one StepGuard for all (`lambda *_: guard`) to share it
+    road         guards and device sets; an event a buffer and one set where none is given
     verify       checksum every copy; see Publisher
 
     Where the device has no pinned memory, every buffer is pageable and `memory_reason` says why.
@@ -32,7 +30,7 @@ class BufferFactory:
 
     def __init__(
         self, device: Device, ledger: Ledger, staging: Staging = "pinned_ring", *, ring_slots: int = 2,
-        make_guard: MakeGuard = EventGuard, verify: bool = False,
+        road: Road | None = None, verify: bool = False,
     ) -> None:
         if staging not in ("pinned_ring", "pinned_single", "pageable", "fresh_pinned"):
             raise UsageError(
@@ -45,7 +43,7 @@ class BufferFactory:
         self._device = device
         self._ledger = ledger
         self._slots = 1 if staging == "pinned_single" else ring_slots
-        self._make_guard = make_guard
+        self._road = road or Road()
         self._verify = verify
         self._made: list[Publisher] = []
 
@@ -57,7 +55,7 @@ class BufferFactory:
             supply: Supply = Pageable(self._device.host_tensor((capacity,), dtype, pinned=False))
         else:
             supply = self._pinned((capacity,), dtype, stream)
-        return StagedBuffer(self._device, capacity, dtype, self._publisher(name, stream, supply))
+        return StagedBuffer(self._device, capacity, dtype, self._publisher(name, stream, supply), self._road.sets)
 
     def table(
         self, name: str, rows: int, width: int, *, dtype: torch.dtype = torch.int32, stream: StreamName = "compute",
@@ -68,7 +66,7 @@ class BufferFactory:
             supply: Supply = Pageable(mirror)
         else:
             supply = self._pinned((rows, width), dtype, stream)
-        return StagedTable(self._device, mirror, self._publisher(name, stream, supply))
+        return StagedTable(self._device, mirror, self._publisher(name, stream, supply), self._road.sets)
 
     def flush(self) -> None:
         """Write the rows of all buffers that still wait for a verdict (`verify`); call after a synchronize."""
@@ -78,7 +76,7 @@ class BufferFactory:
     def _pinned(self, shape: Sequence[int], dtype: torch.dtype, stream: StreamName) -> Supply:
         if self.staging == "fresh_pinned":
             return FreshPinned(self._device, shape, dtype)
-        return PinnedRing(self._device, shape, dtype, self._slots, self._make_guard(self._device, stream))
+        return PinnedRing(self._device, shape, dtype, self._slots, self._road.make_guard(self._device, stream))
 
     def _publisher(self, name: str, stream: StreamName, supply: Supply) -> Publisher:
         publisher = Publisher(self._device, self._ledger, name, stream, supply, verify=self._verify)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 
 from ..devices.base import Device
+from .device_sets import DeviceSets
 from .publication import Publisher
 from .slots import PinnedRing, Slot
 
@@ -16,37 +17,47 @@ _MAX_VIEWS = 512
 
 
 class _Views:
-    """(gpu prefix, host prefix) by slot and length. Slicing two tensors costs more than the rest of a small publish."""
+    """(gpu prefix, host prefix) by set, slot and length. Slicing two tensors costs more than the rest of a small
+    publish.
+    """
 
-    def __init__(self, gpu: torch.Tensor) -> None:
-        self._gpu = gpu
-        self._made: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
+    def __init__(self, gpus: tuple[torch.Tensor, ...]) -> None:
+        self._gpus = gpus
+        self._made: dict[tuple[int, int, int], tuple[torch.Tensor, torch.Tensor]] = {}
 
-    def prefix(self, slot: Slot, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def prefix(self, buffer_set: int, slot: Slot, count: int) -> tuple[torch.Tensor, torch.Tensor]:
         """The first `count` entries on either side; not kept for memory that is used once."""
         if slot.index is None:
-            return self._gpu[:count], slot.tensor[:count]
-        key = (slot.index, count)
+            return self._gpus[buffer_set][:count], slot.tensor[:count]
+        key = (buffer_set, slot.index, count)
         views = self._made.get(key)
         if views is None:
             if len(self._made) >= _MAX_VIEWS:
                 self._made.clear()
-            views = self._made[key] = (self._gpu[:count], slot.tensor[:count])
+            views = self._made[key] = (self._gpus[buffer_set][:count], slot.tensor[:count])
         return views
 
 
 class StagedBuffer:
     """[capacity] elements: acquire, write, publish, each once a step and in this order.
 
-    `gpu` keeps its address. The array that `acquire` returned is the reader's until the publish, and stale after the
-    next acquire: in a ring it is then another slot.
+    `gpus` keep their addresses, one a set; `gpu` is the step's. The array that `acquire` returned is the reader's until
+    the publish, and stale after the next acquire: in a ring it is then another slot.
     """
 
-    def __init__(self, device: Device, capacity: int, dtype: torch.dtype, publisher: Publisher) -> None:
-        self.gpu = device.empty((capacity,), dtype)
-        self._views = _Views(self.gpu)
+    def __init__(
+        self, device: Device, capacity: int, dtype: torch.dtype, publisher: Publisher, sets: DeviceSets | None = None
+    ) -> None:
+        self._sets = sets or DeviceSets()
+        self.gpus = tuple(device.empty((capacity,), dtype) for _ in range(self._sets.count))
+        self._views = _Views(self.gpus)
         self.publisher = publisher
         self._slot: Slot | None = None
+
+    @property
+    def gpu(self) -> torch.Tensor:
+        """The device tensor of the step's set."""
+        return self.gpus[self._sets.current]
 
     @property
     def cpu(self) -> torch.Tensor:
@@ -62,7 +73,8 @@ class StagedBuffer:
     def publish(self, count: int, changed_bytes: int | None = None) -> int:
         """Copy the first `count` elements to `gpu`. Returns the copy's correlation, 0 for an empty copy."""
         assert self._slot is not None, f"buffer {self.publisher.name}: publish without acquire"
-        return self.publisher.send(self._slot, *self._views.prefix(self._slot, count), changed_bytes)
+        views = self._views.prefix(self._sets.current, self._slot, count)
+        return self.publisher.send(self._slot, *views, changed_bytes)
 
     def flush(self) -> None:
         """Write the `buffers` rows that still wait for a verdict; see Publisher."""
@@ -76,11 +88,16 @@ class StagedTable:
     copied into it; the first rows then travel whole.
     """
 
-    def __init__(self, device: Device, mirror: torch.Tensor, publisher: Publisher) -> None:
+    def __init__(
+        self, device: Device, mirror: torch.Tensor, publisher: Publisher, sets: DeviceSets | None = None
+    ) -> None:
         self._mirror = mirror
         self.mirror: npt.NDArray[Any] = mirror.numpy()
-        self.gpu = device.empty(mirror.shape, mirror.dtype)
-        self._views = _Views(self.gpu)
+        self._sets = sets or DeviceSets()
+        self.gpus = tuple(device.empty(mirror.shape, mirror.dtype) for _ in range(self._sets.count))
+        self._views = _Views(self.gpus)
+        self._rows_there = [0] * self._sets.count  # rows of each device table that name blocks
+        self._outdated = [True] * self._sets.count  # device tables that are not what the mirror is
         self.publisher = publisher
         supply = publisher.supply
         slots = len(supply.slots) if isinstance(supply, PinnedRing) else 0
@@ -90,8 +107,19 @@ class StagedTable:
         self._behind = [True] * slots  # slots with a stale row at all: in steady decoding most publishes find none
         self._touched = True
 
+    @property
+    def gpu(self) -> torch.Tensor:
+        """The device table of the step's set."""
+        return self.gpus[self._sets.current]
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the mirror changed since the step's device table was last published."""
+        return self._outdated[self._sets.current]
+
     def touch(self, row: int | npt.NDArray[np.intp]) -> None:
         """The mirror's row, or rows, were written."""
+        self._outdated = [True] * self._sets.count
         self._stale[:, row] = True
         self._changed[row] = True
         self._behind = [True] * len(self._behind)
@@ -100,8 +128,13 @@ class StagedTable:
     def publish(self, num_rows: int, changed_bytes: int | None = None) -> int:
         """Copy the first `num_rows` rows to `gpu`. Returns the copy's correlation.
 
+        Rows that were given up since the last publish to the same device table travel once more, as null rows: a
+        padded graph reads rows behind the batch and must not find a finished request's blocks there.
         `changed_bytes` defaults to the rows among them that were touched since the last publish.
         """
+        current = self._sets.current
+        self._rows_there[current], num_rows = num_rows, max(num_rows, self._rows_there[current])
+        self._outdated[current] = False
         slot = self.publisher.acquire()
         self._fill(slot, num_rows)
         changed = 0
@@ -111,7 +144,7 @@ class StagedTable:
             self._touched = bool(self._changed[num_rows:].any())
         if changed_bytes is None:
             changed_bytes = changed
-        return self.publisher.send(slot, *self._views.prefix(slot, num_rows), changed_bytes)
+        return self.publisher.send(slot, *self._views.prefix(current, slot, num_rows), changed_bytes)
 
     def flush(self) -> None:
         """Write the `buffers` rows that still wait for a verdict; see Publisher."""

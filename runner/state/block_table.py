@@ -24,14 +24,28 @@ class TableStaging(Protocol):
     """The host mirror and the device tensor of one table, and the copy between them."""
 
     mirror: npt.NDArray[np.int32]  # [rows, width]
-    gpu: torch.Tensor  # [rows, width] int32
+
+    @property
+    def gpu(self) -> torch.Tensor:
+        """[rows, width] int32, the step's."""
+        ...
+
+    @property
+    def gpus(self) -> tuple[torch.Tensor, ...]:
+        """All device tables that steps use in turn."""
+        ...
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the mirror changed since the step's device table was last published."""
+        ...
 
     def touch(self, row: int | npt.NDArray[np.intp]) -> None:
         """The mirror's row, or rows, were written: slots of a ring bring them up to date before their next copy."""
         ...
 
     def publish(self, num_rows: int) -> int:
-        """Copy the first `num_rows` rows to the device; the copy's correlation."""
+        """Copy the first `num_rows` rows to the device, and as null rows those that earlier steps had behind them."""
         ...
 
 
@@ -48,11 +62,14 @@ class BlockTable:
         self.values = staging.mirror
         self.num_blocks: npt.NDArray[np.int32] = np.zeros(self.values.shape[0], dtype=np.int32)
         self.width = int(self.values.shape[1])
-        self.dirty = True
         self.columns_used = 0
         """No column from here on was ever written."""
         self._reach = self.num_blocks.copy()  # columns of a row that may be other than null; >= num_blocks
-        self._rows_on_device = 0
+
+    @property
+    def dirty(self) -> bool:
+        """Whether a row was written since the step's device table was last committed."""
+        return self.staging.dirty
 
     def add_row(self, row: int, block_ids: npt.ArrayLike) -> None:
         """Make the row exactly `block_ids`: a new request, or a resumed one whose old blocks went back to the pool."""
@@ -74,6 +91,15 @@ class BlockTable:
         self._reach[rows] = np.maximum(self._reach[rows], ends)
         self.columns_used = max(last, self.columns_used)
         self._touch(rows)
+
+    def null_before(self, rows: npt.NDArray[np.intp] | slice, counts: npt.NDArray[np.int32]) -> None:
+        """Null the first `counts` entries of each of `rows`; the rows stay as long as they are."""
+        chosen = np.arange(self.values.shape[0])[rows]
+        passed = np.flatnonzero(counts)
+        passed = passed[self.values[chosen[passed], counts[passed] - 1] != NULL_BLOCK]
+        for row, count in zip(chosen[passed].tolist(), counts[passed].tolist(), strict=True):
+            self.values[row, :count] = NULL_BLOCK
+            self._touch(row)
 
     def clear(self, row: int) -> None:
         """Null the row."""
@@ -98,15 +124,8 @@ class BlockTable:
         self._touch(second)
 
     def commit(self, num_reqs: int) -> int:
-        """Copy the rows of the batch to the device, whole width. Returns the copy's correlation.
-
-        Rows that the batch has given up since the last commit travel once more, as null rows: a padded graph reads
-        rows behind the batch and must not find a finished request's blocks there.
-        """
-        num_rows = max(num_reqs, self._rows_on_device)
-        self._rows_on_device = num_reqs
-        self.dirty = False
-        return self.staging.publish(num_rows)
+        """Copy the rows of the batch to the device, whole width. Returns the copy's correlation."""
+        return self.staging.publish(num_reqs)
 
     def _write(self, row: int, start: int, block_ids: npt.NDArray[np.int32]) -> None:
         end = start + block_ids.size
@@ -132,5 +151,4 @@ class BlockTable:
         self._touch(row)
 
     def _touch(self, row: int | npt.NDArray[np.intp]) -> None:
-        self.dirty = True
         self.staging.touch(row)

@@ -34,15 +34,19 @@ class MemoryStaging:
     def __init__(self, rows, width):
         self.mirror = np.zeros((rows, width), dtype=np.int32)
         self.gpu = torch.zeros((rows, width), dtype=torch.int32)
+        self.gpus = (self.gpu,)
         self.published = []
         self.touched = set()
+        self.dirty = True
 
     def touch(self, row):
         self.touched.update(np.atleast_1d(row).tolist())
+        self.dirty = True
 
     def publish(self, num_rows):
         self.published.append(num_rows)
-        self.gpu[:num_rows] = torch.from_numpy(self.mirror[:num_rows])
+        self.gpu[:] = torch.from_numpy(self.mirror)
+        self.dirty = False
         return len(self.published)
 
 

@@ -80,19 +80,6 @@ def test_swap_exchanges_rows_of_different_length(memory_table):
     assert table.num_blocks.tolist() == [1, 2]
 
 
-def test_commit_sends_given_up_rows_once_more_as_null(memory_table):
-    table = memory_table(4, 2)
-    for row in range(3):
-        table.add_row(row, [row + 1])
-    table.commit(3)
-    table.clear(2)
-    table.clear(1)
-    table.commit(1)
-    table.commit(1)
-    assert table.staging.published == [3, 3, 1]
-    assert table.staging.gpu.tolist() == [[1, 0], [0, 0], [0, 0], [0, 0]]
-
-
 def test_dirty_follows_the_rows(memory_table):
     table = memory_table(2, 4)
     table.commit(0)

@@ -11,6 +11,7 @@ from stepscope.instrumentation.recording.schema import BUFFERS, COPIES
 from stepscope.runner.buffers.factory import BufferFactory
 from stepscope.runner.buffers.guards import NoGuard, StepGuard
 from stepscope.runner.buffers.publication import checksum
+from stepscope.runner.buffers.road import Road
 from stepscope.runner.buffers.slots import locked_bytes
 from stepscope.runner.devices import make_device
 from stepscope.runner.devices.sim_clock import DeclaredHost
@@ -98,7 +99,8 @@ def _fill():
 
 
 def test_without_a_guard_a_reuse_that_nothing_proves_is_possible_hazard(ledger, sim):
-    buffer = BufferFactory(sim, ledger, "pinned_single", make_guard=lambda *_: NoGuard()).buffer("ids", 4, torch.int32)
+    factory = BufferFactory(sim, ledger, "pinned_single", road=Road(make_guard=lambda *_: NoGuard()))
+    buffer = factory.buffer("ids", 4, torch.int32)
     buffer.acquire()
     buffer.publish(4)
     sim.idle_until(10**9)  # long enough for the copy, but time proves nothing
@@ -110,7 +112,7 @@ def test_without_a_guard_a_reuse_that_nothing_proves_is_possible_hazard(ledger, 
 
 def test_one_sealed_event_guards_all_buffers_of_a_step(ledger, sim):
     guard = StepGuard(sim, "compute")
-    factory = BufferFactory(sim, ledger, "pinned_single", make_guard=lambda *_: guard)
+    factory = BufferFactory(sim, ledger, "pinned_single", road=Road(make_guard=lambda *_: guard))
     buffers = [factory.buffer(name, 4, torch.int32) for name in "abc"]
     before = sim.clock.now_ns()
     for buffer in buffers:
@@ -128,7 +130,8 @@ def test_one_sealed_event_guards_all_buffers_of_a_step(ledger, sim):
 
 def test_a_step_guard_that_nobody_sealed_still_guards(ledger, sim):
     guard = StepGuard(sim, "compute")
-    buffer = BufferFactory(sim, ledger, "pinned_single", make_guard=lambda *_: guard).buffer("a", 4, torch.int32)
+    factory = BufferFactory(sim, ledger, "pinned_single", road=Road(make_guard=lambda *_: guard))
+    buffer = factory.buffer("a", 4, torch.int32)
     for _ in range(2):
         buffer.acquire()
         buffer.publish(4)

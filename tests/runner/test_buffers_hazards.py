@@ -9,6 +9,7 @@ import torch
 from stepscope.instrumentation.probe.ledger import Ledger
 from stepscope.runner.buffers.factory import BufferFactory
 from stepscope.runner.buffers.guards import NoGuard
+from stepscope.runner.buffers.road import Road
 from stepscope.runner.devices.base import Event
 from stepscope.runner.devices.cpu import CpuDevice
 from stepscope.runner.devices.memory import PageLocked
@@ -127,8 +128,7 @@ def device(ledger):
     device.close()
 
 
-def unguarded(*_):
-    return NoGuard()
+UNGUARDED = Road(make_guard=lambda *_: NoGuard())
 
 
 def write(buffer, value):
@@ -145,7 +145,7 @@ def verdicts(device, ledger, factory):
 
 def test_without_the_guard_a_write_during_the_copy_corrupts_it_and_is_observed(device, ledger):
     # GIVEN one pinned slot, nothing that guards it, and a copy that has not begun
-    factory = BufferFactory(device, ledger, "pinned_single", make_guard=unguarded, verify=True)
+    factory = BufferFactory(device, ledger, "pinned_single", road=UNGUARDED, verify=True)
     buffer = factory.buffer("ids", 4, torch.int32)
     device.hold()
     write(buffer, 1)
@@ -178,7 +178,7 @@ def test_with_the_guard_the_writer_waits_and_nothing_is_ever_corrupt(device, led
 
 
 def test_without_the_guard_on_an_idle_queue_a_hazard_is_possible_and_not_observed(device, ledger):
-    factory = BufferFactory(device, ledger, "pinned_single", make_guard=unguarded, verify=True)
+    factory = BufferFactory(device, ledger, "pinned_single", road=UNGUARDED, verify=True)
     buffer = factory.buffer("ids", 4, torch.int32)
     for value in (1, 2, 3):
         write(buffer, value)
@@ -190,7 +190,7 @@ def test_without_the_guard_on_an_idle_queue_a_hazard_is_possible_and_not_observe
 
 
 def test_a_ring_protects_itself_only_as_far_as_it_is_long(device, ledger):
-    factory = BufferFactory(device, ledger, "pinned_ring", ring_slots=2, make_guard=unguarded, verify=True)
+    factory = BufferFactory(device, ledger, "pinned_ring", ring_slots=2, road=UNGUARDED, verify=True)
     buffer = factory.buffer("ids", 4, torch.int32)
     device.hold()
     for value in (1, 2, 3):
@@ -202,7 +202,7 @@ def test_a_ring_protects_itself_only_as_far_as_it_is_long(device, ledger):
 
 
 def test_the_block_tables_slot_races_in_the_same_way(device, ledger):
-    factory = BufferFactory(device, ledger, "pinned_single", make_guard=unguarded, verify=True)
+    factory = BufferFactory(device, ledger, "pinned_single", road=UNGUARDED, verify=True)
     table = factory.table("blocks", 3, 2)
     device.hold()
     for value in (1, 2):
@@ -218,7 +218,7 @@ def test_the_block_tables_slot_races_in_the_same_way(device, ledger):
 
 @pytest.mark.parametrize("staging", ["pageable", "fresh_pinned"])
 def test_memory_that_is_not_reused_in_flight_needs_no_guard(device, ledger, staging):
-    factory = BufferFactory(device, ledger, staging, make_guard=unguarded, verify=True)
+    factory = BufferFactory(device, ledger, staging, road=UNGUARDED, verify=True)
     buffer = factory.buffer("ids", 4, torch.int32)
     device.hold()
     write(buffer, 1)
@@ -233,7 +233,7 @@ def test_memory_that_is_not_reused_in_flight_needs_no_guard(device, ledger, stag
 def test_observed_is_exactly_the_set_of_corrupt_copies(device, ledger, slots):
     # GIVEN 80 uses, copies held at random, and the truth: what each copy really read
     rng = np.random.default_rng(slots)
-    factory = BufferFactory(device, ledger, "pinned_ring", ring_slots=slots, make_guard=unguarded, verify=True)
+    factory = BufferFactory(device, ledger, "pinned_ring", ring_slots=slots, road=UNGUARDED, verify=True)
     buffer = factory.buffer("ids", 16, torch.int32)
     sent = []
     for _ in range(80):
