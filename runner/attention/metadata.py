@@ -22,6 +22,7 @@ class CommonAttentionMetadata:
     is_prefilling    [R'] bool on the host, False for padding rows whatever the stale row says
     uniform          every row that ever comes in this shape has one token: a backend may choose a decode kernel by it,
                      also while a graph is captured
+    window           positions that a query sees, itself included; None sees all
     """
 
     num_reqs: int
@@ -40,6 +41,7 @@ class CommonAttentionMetadata:
     is_prefilling: npt.NDArray[np.bool_]
     causal: bool = True
     uniform: bool = False
+    window: int | None = None
 
 
 class AttentionBackend(Protocol):

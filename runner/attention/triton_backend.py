@@ -6,23 +6,36 @@ choice between the two kernels is made from what a captured graph keeps constant
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 import triton
 
 from ..kernels.kv_write import kv_write
-from ..kernels.paged_attention import mixed_attention, reduce_splits, split_decode
+from ..kernels.paged_attention import mixed_attention
+from ..kernels.split_decode import reduce_splits, split_decode
 from .metadata import CommonAttentionMetadata
 
 PROGRAMS_WANTED = 264
 """Two waves of an H200's 132 multiprocessors: splitting further buys nothing."""
 MAX_SPLITS = 16
-TILE = 32
-QUERY_ROWS = 64
-"""Query tokens x heads of a group that one program of the mixed kernel holds."""
 MIN_DOT_ROWS = 16
 """tl.dot needs at least 16 rows; fewer queries are padded in registers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """What a program holds: `query_rows` query tokens x heads of a group (mixed kernel), `kv_tokens` keys a turn."""
+
+    query_rows: int
+    kv_tokens: int
+    num_warps: int
+    num_stages: int
+
+
+FLOAT32_TILES = Tiles(query_rows=64, kv_tokens=32, num_warps=4, num_stages=3)
+"""For both kernels: IEEE products run on the ordinary units, from registers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +85,41 @@ class TritonAttention:
         return _attend_mixed(query, key_cache, value_cache, metadata.common)
 
 
-def _shape(query: torch.Tensor, cache: torch.Tensor) -> dict[str, int | float | str]:
+def mixed_tiles(query: torch.Tensor) -> Tiles:
+    """Tiles of the mixed kernel, by type and head_dim."""
+    if query.dtype == torch.float32:
+        return FLOAT32_TILES
+    return Tiles(query_rows=128, kv_tokens=_sixteen_kib(query.shape[2]), num_warps=8, num_stages=3)
+
+
+def decode_tiles(query: torch.Tensor) -> Tiles:
+    """Tiles of the decode kernel, by type and head_dim."""
+    if query.dtype == torch.float32:
+        return FLOAT32_TILES
+    return Tiles(query_rows=MIN_DOT_ROWS, kv_tokens=_sixteen_kib(query.shape[2]), num_warps=4, num_stages=3)
+
+
+def _sixteen_kib(head_dim: int) -> int:
+    """Keys whose channels fill 16 KiB of shared memory in two bytes each."""
+    return min(max(8192 // head_dim, 32), 128)
+
+
+def _shape(
+    query: torch.Tensor, cache: torch.Tensor, tiles: Tiles, common: CommonAttentionMetadata
+) -> dict[str, int | float | str]:
+    """The compile-time operands that both kernels share."""
     heads, head_dim = query.shape[1:]
     return {
-        "SCALE": head_dim**-0.5,
+        "SCALE": head_dim**-0.5 * math.log2(math.e),
         "BLOCK_SIZE": cache.shape[1],
         "HEADS": heads,
         "GROUP": heads // cache.shape[2],
         "HEAD_DIM": head_dim,
-        "TILE": TILE,
+        "TILE": tiles.kv_tokens,
         "PRECISION": "ieee" if query.dtype == torch.float32 else "tf32",
+        "WINDOW": common.window or 0,
+        "num_warps": tiles.num_warps,
+        "num_stages": tiles.num_stages,
     }
 
 
@@ -90,14 +128,13 @@ def _attend_mixed(
 ) -> torch.Tensor:
     """Padding tokens belong to no block of any row, so their zeros stay."""
     out = torch.zeros_like(query)
-    shape = _shape(query, keys)
-    group = query.shape[1] // keys.shape[2]
-    block_q = max(QUERY_ROWS // triton.next_power_of_2(group), 1)
-    grid = (query.shape[0] // block_q + common.num_reqs, keys.shape[2])
+    tiles, group = mixed_tiles(query), query.shape[1] // keys.shape[2]
+    block_q = max(tiles.query_rows // triton.next_power_of_2(group), 1)
+    grid = (keys.shape[2], query.shape[0] // block_q + common.num_reqs)
     mixed_attention[grid](
         query, keys, values, out, common.block_table, common.seq_lens, common.query_start_loc, common.num_reqs,
         common.block_table.stride(0), keys.stride(1), keys.stride(2), BLOCK_Q=block_q,
-        BLOCK_M=max(QUERY_ROWS, triton.next_power_of_2(block_q * group)), **shape,
+        BLOCK_M=max(tiles.query_rows, triton.next_power_of_2(block_q * group)), **_shape(query, keys, tiles, common),
     )
     return out
 
@@ -110,14 +147,17 @@ def _attend_single(
     rows, kv_heads = min(common.num_reqs, tokens), keys.shape[2]
     splits = splits_for(rows, kv_heads)
     out = torch.empty_like(query) if rows == tokens else torch.zeros_like(query)
-    partial = torch.empty((rows, heads, splits, head_dim), dtype=torch.float32, device=query.device)
-    stats = torch.empty((rows, heads, splits, 2), dtype=torch.float32, device=query.device)
-    split_decode[(rows, kv_heads, splits)](
-        query, keys, values, partial, stats, common.block_table, common.seq_lens, common.block_table.stride(0),
+    parts = (rows, heads, splits) if splits > 1 else (0,)
+    partial = torch.empty((*parts, head_dim), dtype=torch.float32, device=query.device)
+    stats = torch.empty((*parts, 2), dtype=torch.float32, device=query.device)
+    split_decode[(kv_heads, rows, splits)](
+        query, keys, values, out, partial, stats, common.block_table, common.seq_lens, common.block_table.stride(0),
         keys.stride(1), keys.stride(2), SPLITS=splits,
-        BLOCK_M=max(MIN_DOT_ROWS, triton.next_power_of_2(heads // kv_heads)), **_shape(query, keys),
+        BLOCK_M=max(MIN_DOT_ROWS, triton.next_power_of_2(heads // kv_heads)),
+        **_shape(query, keys, decode_tiles(query), common),
     )
-    reduce_splits[(rows * heads,)](partial, stats, out, SPLITS=splits, HEAD_DIM=head_dim)
+    if splits > 1:
+        reduce_splits[(rows * heads,)](partial, stats, out, SPLITS=splits, HEAD_DIM=head_dim)
     return out
 
 

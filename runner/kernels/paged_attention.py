@@ -1,9 +1,9 @@
-"""Paged attention in Triton: causal, grouped-query, prefill and decode rows in one launch, split-KV for decode.
+"""Paged attention in Triton for any batch: causal, grouped-query, prefill and decode rows in one launch.
 
 Graph-safe: grids depend on padded sizes only, every length is read on the device, and offsets are 64-bit because a slot
 times a row stride passes 2^31 on large caches. Nothing is specialised by the step's numbers, which would compile a
-kernel anew in the middle of a run. The online softmax follows FlashAttention (Dao et al., 2022), the split
-and its reduction FlashDecoding.
+kernel anew in the middle of a run. The online softmax follows FlashAttention (Dao et al., 2022), in powers of two:
+`SCALE` holds log2(e), so an exponential is one instruction and the scaling part of a multiply-add.
 """
 
 from __future__ import annotations
@@ -40,28 +40,46 @@ def _offset_of_slot(block, within, BLOCK_SIZE: tl.constexpr, token_stride, out):
 
 
 @triton.jit
-def _attend_tile(
-    query, state, keys, values, table_row, tile_start, key_end, limit, kv_head, strides,
+def attend_tile(
+    query, state, keys, values, table_row, tile_start, key_end, limit, token_stride,
     SCALE: tl.constexpr, BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr, HEAD_DIM: tl.constexpr, PRECISION: tl.constexpr,
+    WINDOW: tl.constexpr, MASKED: tl.constexpr,
 ):
-    """One tile of keys folded into the running (accumulator, maximum, sum) of the online softmax."""
+    """One tile of keys folded into the running (accumulator, maximum, sum) of the online softmax.
+
+    `keys` and `values` start at the KV head. Without MASKED every query sees all TILE keys, which spares the loads
+    their masks; with it a query sees keys up to its `limit` (the last WINDOW of them, if that is not 0), and none is
+    read from `key_end` on. Without a window each query must see a key of the first tile that it meets, so that the
+    maximum is finite.
+    """
     acc, maximum, total = state
-    token_stride, head_stride = strides
     at = tile_start + tl.arange(0, TILE)
     dim = tl.arange(0, HEAD_DIM)
     inside = at < key_end
-    block = tl.load(table_row + at // BLOCK_SIZE, mask=inside, other=0)
-    offset = _offset(block, at % BLOCK_SIZE, BLOCK_SIZE, token_stride) + kv_head * head_stride
-    k = tl.load(keys + offset[None, :] + dim[:, None], mask=inside[None, :], other=0.0)
-    scores = tl.dot(query, k, input_precision=PRECISION) * SCALE
-    visible = inside[None, :] & (at[None, :] <= limit[:, None])
-    scores = tl.where(visible, scores, float("-inf"))
-    new_maximum = tl.maximum(maximum, tl.max(scores, axis=1))
-    safe = tl.where(new_maximum == float("-inf"), 0.0, new_maximum)
-    weights = tl.exp(scores - safe[:, None])
-    decay = tl.exp(maximum - safe)
-    v = tl.load(values + offset[:, None] + dim[None, :], mask=inside[:, None], other=0.0)
-    acc = acc * decay[:, None] + tl.dot(weights.to(v.dtype), v, input_precision=PRECISION)
+    if MASKED:
+        block = tl.load(table_row + at // BLOCK_SIZE, mask=inside, other=0)
+    else:
+        block = tl.load(table_row + at // BLOCK_SIZE)
+    offset = _offset(block, at % BLOCK_SIZE, BLOCK_SIZE, token_stride)
+    if MASKED:
+        k = tl.load(keys + offset[None, :] + dim[:, None], mask=inside[None, :], other=0.0)
+        v = tl.load(values + offset[:, None] + dim[None, :], mask=inside[:, None], other=0.0)
+    else:
+        k = tl.load(keys + offset[None, :] + dim[:, None])
+        v = tl.load(values + offset[:, None] + dim[None, :])
+    scores = tl.dot(query, k, input_precision=PRECISION)
+    if MASKED:
+        visible = at[None, :] <= limit[:, None]
+        if WINDOW > 0:
+            visible &= limit[:, None] - at[None, :] < WINDOW
+        scores = tl.where(visible, scores, float("-inf"))
+    new_maximum = tl.maximum(maximum, tl.max(scores, axis=1) * SCALE)
+    finite = new_maximum
+    if WINDOW > 0:  # the last queries of a block may see nothing of the first one's keys
+        finite = tl.where(new_maximum == float("-inf"), 0.0, new_maximum)
+    weights = tl.exp2(scores * SCALE - finite[:, None])
+    decay = tl.exp2(maximum - finite)
+    acc = tl.dot(weights.to(v.dtype), v, acc * decay[:, None], input_precision=PRECISION)
     return acc, new_maximum, total * decay + tl.sum(weights, axis=1)
 
 
@@ -69,11 +87,15 @@ def _attend_tile(
 def mixed_attention(
     query, keys, values, out, table, seq_lens, starts, num_reqs, width, token_stride, head_stride,
     SCALE: tl.constexpr, BLOCK_SIZE: tl.constexpr, HEADS: tl.constexpr, GROUP: tl.constexpr, HEAD_DIM: tl.constexpr,
-    BLOCK_Q: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_M: tl.constexpr, TILE: tl.constexpr, PRECISION: tl.constexpr, WINDOW: tl.constexpr,
 ):
-    """grid (Q' // BLOCK_Q + R', kv_heads): one block of a request's queries, all query heads of one KV head."""
-    block = tl.program_id(0)
-    kv_head = tl.program_id(1)
+    """grid (kv_heads, Q' // BLOCK_Q + R'): one block of a request's queries, all query heads of one KV head.
+
+    Blocks run from the last to the first, because those at a prompt's end see the most keys: started last they would
+    be what the GPU waits for.
+    """
+    kv_head = tl.program_id(0)
+    block = tl.num_programs(1) - 1 - tl.program_id(1)
     row = _row_of_block(starts, block, num_reqs, BLOCK_Q)
     start = tl.load(starts + row)
     length = tl.load(starts + row + 1) - start
@@ -88,64 +110,23 @@ def mixed_attention(
     real = (position < length) & (lane < BLOCK_Q * GROUP)
     at = ((start + position).to(tl.int64) * HEADS + head)[:, None] * HEAD_DIM + dim[None, :]
     q = tl.load(query + at, mask=real[:, None], other=0.0)
-    limit = tl.where(real, context + position, -1)
-    key_end = tl.minimum(context + first + BLOCK_Q, context + length)
+    limit = context + position
+    key_end = context + tl.minimum(first + BLOCK_Q, length)
+    seen_by_all = (context + first + 1) // TILE * TILE
+    key_start = 0
+    if WINDOW > 0:
+        key_start = tl.maximum(context + first + 1 - WINDOW, 0) // TILE * TILE
     table_row = table + row.to(tl.int64) * width
+    k_head, v_head = keys + kv_head * head_stride, values + kv_head * head_stride
     acc = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
     maximum = tl.full([BLOCK_M], float("-inf"), tl.float32)
     total = tl.zeros([BLOCK_M], tl.float32)
-    for tile_start in range(0, key_end, TILE):
-        acc, maximum, total = _attend_tile(
-            q, (acc, maximum, total), keys, values, table_row, tile_start, key_end, limit, kv_head,
-            (token_stride, head_stride), SCALE, BLOCK_SIZE, TILE, HEAD_DIM, PRECISION)
-    result = acc / tl.where(total == 0.0, 1.0, total)[:, None]
-    tl.store(out + at, result.to(out.dtype.element_ty), mask=real[:, None])
-
-
-@triton.jit(do_not_specialize=["width"])
-def split_decode(
-    query, keys, values, partial, stats, table, seq_lens, width, token_stride, head_stride,
-    SCALE: tl.constexpr, BLOCK_SIZE: tl.constexpr, HEADS: tl.constexpr, GROUP: tl.constexpr, HEAD_DIM: tl.constexpr,
-    BLOCK_M: tl.constexpr, TILE: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr,
-):
-    """grid (R', kv_heads, SPLITS): one query a row; writes each split's accumulator, maximum and sum in float32."""
-    row = tl.program_id(0).to(tl.int64)
-    kv_head = tl.program_id(1)
-    split = tl.program_id(2)
-    length = tl.load(seq_lens + row)
-    lane = tl.arange(0, BLOCK_M)
-    dim = tl.arange(0, HEAD_DIM)
-    real = lane < GROUP
-    head = kv_head * GROUP + lane
-    q = tl.load(query + (row * HEADS + head)[:, None] * HEAD_DIM + dim[None, :], mask=real[:, None], other=0.0)
-    share = tl.cdiv(tl.cdiv(length, SPLITS), TILE) * TILE
-    begin = split * share
-    key_end = tl.minimum(begin + share, length)
-    limit = tl.where(real, length - 1, -1)
-    acc = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
-    maximum = tl.full([BLOCK_M], float("-inf"), tl.float32)
-    total = tl.zeros([BLOCK_M], tl.float32)
-    for tile_start in range(begin, key_end, TILE):
-        acc, maximum, total = _attend_tile(
-            q, (acc, maximum, total), keys, values, table + row * width, tile_start, key_end, limit, kv_head,
-            (token_stride, head_stride), SCALE, BLOCK_SIZE, TILE, HEAD_DIM, PRECISION)
-    at = (row * HEADS + head) * SPLITS + split
-    tl.store(partial + at[:, None] * HEAD_DIM + dim[None, :], acc, mask=real[:, None])
-    tl.store(stats + at * 2, maximum, mask=real)
-    tl.store(stats + at * 2 + 1, total, mask=real)
-
-
-@triton.jit
-def reduce_splits(partial, stats, out, SPLITS: tl.constexpr, HEAD_DIM: tl.constexpr):
-    """grid (R' * heads): the splits of one query head put together."""
-    at = tl.program_id(0).to(tl.int64)
-    split = tl.arange(0, SPLITS)
-    dim = tl.arange(0, HEAD_DIM)
-    maximum = tl.load(stats + (at * SPLITS + split) * 2)
-    total = tl.load(stats + (at * SPLITS + split) * 2 + 1)
-    top = tl.max(maximum, axis=0)
-    scale = tl.exp(maximum - tl.where(top == float("-inf"), 0.0, top))
-    acc = tl.load(partial + (at * SPLITS + split)[:, None] * HEAD_DIM + dim[None, :])
-    weight = tl.sum(total * scale, axis=0)
-    result = tl.sum(acc * scale[:, None], axis=0) / tl.where(weight == 0.0, 1.0, weight)
-    tl.store(out + at * HEAD_DIM + dim, result.to(out.dtype.element_ty))
+    for tile_start in range(key_start, seen_by_all, TILE):
+        acc, maximum, total = attend_tile(
+            q, (acc, maximum, total), k_head, v_head, table_row, tile_start, key_end, limit, token_stride,
+            SCALE, BLOCK_SIZE, TILE, HEAD_DIM, PRECISION, WINDOW, MASKED=WINDOW > 0)
+    for tile_start in tl.range(seen_by_all, key_end, TILE, num_stages=1):
+        acc, maximum, total = attend_tile(
+            q, (acc, maximum, total), k_head, v_head, table_row, tile_start, key_end, limit, token_stride,
+            SCALE, BLOCK_SIZE, TILE, HEAD_DIM, PRECISION, WINDOW, MASKED=True)
+    tl.store(out + at, (acc / total[:, None]).to(out.dtype.element_ty), mask=real[:, None])

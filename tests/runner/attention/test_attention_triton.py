@@ -82,6 +82,47 @@ def test_equals_the_reference(name, group, monkeypatch):
         assert torch.equal(cache, wanted), "keys and values go where the slots say, padding goes nowhere"
 
 
+def windowed(batch, window):
+    """Plain attention, query by query, of which each sees the last `window` positions up to its own."""
+    common, query, _, _, keys, values = batch
+    out, block_size = torch.zeros_like(query), keys.shape[1]
+    for row, length in enumerate(common.seq_lens_cpu):
+        first, end = common.query_start_loc_cpu[row : row + 2]
+        for token in range(first, end):
+            position = length - (end - token)
+            seen = torch.arange(max(position - window + 1, 0), position + 1, device=DEVICE)
+            slots = common.block_table[row, seen // block_size].long() * block_size + seen % block_size
+            key, value = (cache.flatten(0, 1)[slots] for cache in (keys, values))
+            group = query[token].view(KV_HEADS, -1, HEAD_DIM)
+            scores = torch.einsum("kgd,skd->kgs", group, key) * HEAD_DIM**-0.5
+            out[token] = torch.einsum("kgs,skd->kgd", scores.softmax(-1), value).flatten(0, 1)
+    return out[: common.num_actual_tokens]
+
+
+@runs_kernels
+@pytest.mark.parametrize("window", [1, 7, 40])
+@pytest.mark.parametrize("name", ["mixed", "decode", "across tiles"])
+def test_a_window_hides_what_is_further_back(name, window, monkeypatch):
+    """Windows within a tile, across tiles and longer than most rows; blocks before the window may be gone."""
+    from stepscope.runner.attention import triton_backend
+    from stepscope.runner.attention.triton_backend import TritonAttention
+
+    if not ON_GPU:
+        monkeypatch.setattr(triton_backend, "MAX_SPLITS", 4)
+    rows = {"across tiles": [(70, 40), (0, 1)], **{key: case[0] for key, case in CASES.items()}}[name]
+    batch = make_batch(rows, 4, 0, 0)
+    common = dataclasses.replace(batch[0], window=window)
+    found, caches = run(TritonAttention(), (common, *batch[1:]))
+    expected = windowed((*batch[:4], *caches), window)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    for row, (computed, _) in enumerate(rows):  # the pages that nobody sees any more go back to the pool
+        common.block_table[row, : max(computed - window + 1, 0) // 4] = 0
+    for cache in caches:
+        cache[0] = 1e4
+    again = TritonAttention().attend(batch[1], *caches, TritonAttention().build(common))
+    assert torch.equal(again[: common.num_actual_tokens], found)
+
+
 @runs_kernels
 def test_tokens_behind_the_rows_of_a_decode_come_out_as_zeros():
     """A piecewise graph pads tokens only: five tokens, two rows. Lengths behind the rows are somebody else's memory."""
