@@ -43,14 +43,15 @@ def _greedy(logits: torch.Tensor, sampled: torch.Tensor) -> None:
 
 def slot_mapping_call(bench: Bench, rows: int) -> Callable[[], object]:
     """The runner's kernel for `rows` requests of one token."""
-    from ...runner.inputs.slot_kernel import launch_slot_kernel
+    from ...runner.inputs.slot_kernel import SlotKernel
 
     starts = torch.arange(rows + 1, device=bench.device, dtype=torch.int32)
     positions = torch.full((rows,), 100, device=bench.device, dtype=torch.int64)
     table = torch.ones((rows, WIDTH), device=bench.device, dtype=torch.int32)
     slots = torch.empty(max(CAPACITY, rows), device=bench.device, dtype=torch.int64)
     last = torch.empty(rows, device=bench.device, dtype=torch.int64)
-    return lambda: launch_slot_kernel(starts, positions, table, (slots, last), rows, BLOCK_SIZE)
+    kernel = SlotKernel(starts, positions, table, (slots, last), BLOCK_SIZE)
+    return lambda: kernel(rows, rows)
 
 
 def ceilings(bench: Bench, side: int = 8192, copy_bytes: int = 1 << 30) -> Ceilings:

@@ -1,5 +1,6 @@
 """Where each token's K and V go: slot = block_table[row, position // B] * B + position % B, in 64 bits.
 
+A position in the null block has no slot (-1): it lies below a sliding window, and nobody will read it again.
 The same pass derives `logits_indices`, the last token of each request, so that nobody has to copy it. A request
 without tokens gets index 0, never -1; its result is discarded.
 """
@@ -16,6 +17,7 @@ import torch
 from ...errors import UsageError
 from ..config import SlotMappingBackend
 from ..devices.base import Device, Work
+from ..kv_groups import NULL_BLOCK
 from ..state.input_batch import InputBatch
 from .flat_indices import FlatIndices
 from .ports import InputBuffer
@@ -25,7 +27,7 @@ PAD_SLOT = -1
 
 @dataclass(frozen=True, slots=True)
 class SlotTensors:
-    """Fixed device tensors that a mapping reads and writes; shapes as in StepInputs."""
+    """Fixed device tensors that the mapping of one KV cache group reads and writes; shapes as in StepInputs."""
 
     query_start_loc: torch.Tensor
     positions: torch.Tensor
@@ -89,7 +91,7 @@ class TorchSlotMapper:
         blocks = self._flat_table.index_select(0, rows.mul_(self._width).add_(logical))
         # slot = block * B + (position - logical * B), with the block widened before it is multiplied
         slots = blocks.to(torch.int64).sub_(logical).mul_(block_size).add_(positions)
-        tensors.slots[:num_tokens] = slots
+        tensors.slots[:num_tokens] = slots.masked_fill_(blocks == NULL_BLOCK, PAD_SLOT)
         if num_tokens < self._mapped:
             tensors.slots[num_tokens : self._mapped] = PAD_SLOT
         self._mapped = num_tokens
@@ -137,50 +139,56 @@ class KernelStandIn:
         rows = self._rows[:num_reqs].repeat(ends - self._boundaries[:num_reqs])
         logical = positions // self._block_size
         # slot = block * B + (position - logical * B); `slots` is int64, so nothing is multiplied in 32 bits
-        np.subtract(self._table[rows, logical], logical, out=slots)
+        blocks = self._table[rows, logical]
+        np.subtract(blocks, logical, out=slots)
         np.multiply(slots, self._block_size, out=slots)
         np.add(slots, positions, out=slots)
+        np.putmask(slots, blocks == NULL_BLOCK, PAD_SLOT)
         if num_tokens < self._mapped:
             self._slots[num_tokens : self._mapped] = PAD_SLOT
         self._mapped = num_tokens
 
 
 class TritonSlotMapper:
-    """One Triton kernel; needs a GPU, or Triton's interpreter on host tensors."""
+    """One Triton kernel, bound to the step's fixed tensors; needs a GPU."""
 
     reads_table = True
 
     def __init__(self, device: Device, tensors: SlotTensors, block_size: int, fence: Fence) -> None:
-        from .slot_kernel import launch_slot_kernel
+        from .slot_kernel import SlotKernel
 
-        self._kernel = launch_slot_kernel
+        self._kernel = SlotKernel(
+            tensors.query_start_loc, tensors.positions, tensors.block_table,
+            (tensors.slots, tensors.logits_indices), block_size,
+        )
         self._device = device
         self._fence = fence
-        self._tensors = tensors
-        self._block_size = block_size
 
     def map(self, batch: InputBatch, flat: FlatIndices, consumes: Sequence[int]) -> None:
-        """One launch of num_reqs + 1 programs."""
-        tensors, num_reqs = self._tensors, batch.num_reqs
+        """One launch."""
+        num_reqs, num_tokens = batch.num_reqs, flat.num_tokens
         self._fence()
         self._device.launch(
             "slot_mapping",
-            lambda: self._kernel(
-                tensors.query_start_loc, tensors.positions, tensors.block_table,
-                (tensors.slots, tensors.logits_indices), num_reqs, self._block_size,
-            ),
-            Work("slot_mapping", tokens=flat.num_tokens, rows=num_reqs),
+            lambda: self._kernel(num_reqs, num_tokens),
+            Work("slot_mapping", tokens=num_tokens, rows=num_reqs),
             consumes=consumes,
         )  # fmt: skip
 
 
 class HostSlotMapper:
-    """NumPy on the host mirror of the block table, then two copies: the road that the kernel saves."""
+    """NumPy on the host mirror of a group's block table, then two copies: the road that the kernel saves.
+
+    `logits_indices` is None where another group's mapper fills it.
+    """
 
     reads_table = False
 
-    def __init__(self, slots: InputBuffer, logits_indices: InputBuffer, block_size: int, fence: Fence) -> None:
+    def __init__(
+        self, slots: InputBuffer, logits_indices: InputBuffer | None, block_size: int, fence: Fence, *, group: int = 0
+    ) -> None:
         self._fence = fence
+        self._group = group
         self._slots = slots
         self._logits_indices = logits_indices
         self._block_size = block_size
@@ -189,16 +197,36 @@ class HostSlotMapper:
         """Compute, then copy the whole slot buffer: its tail carries the padding."""
         num_reqs, num_tokens = batch.num_reqs, flat.num_tokens
         logical, offset = np.divmod(flat.positions, self._block_size)
-        blocks = batch.block_table.values[flat.req_indices, logical].astype(np.int64)
+        table = batch.block_tables.tables[self._group].values
+        blocks = table[flat.req_indices, logical].astype(np.int64)
         slots = self._slots.acquire()
-        slots[:num_tokens] = blocks * self._block_size + offset
+        slots[:num_tokens] = np.where(blocks == NULL_BLOCK, PAD_SLOT, blocks * self._block_size + offset)
         slots[num_tokens:] = PAD_SLOT
         self._slots.publish(slots.size)
-        last = self._logits_indices.acquire()
-        counts = np.bincount(flat.req_indices, minlength=num_reqs)
-        np.maximum(np.cumsum(counts) - 1, 0, out=last[:num_reqs])
-        self._logits_indices.publish(num_reqs)
+        if self._logits_indices is not None:
+            _copy_last(self._logits_indices, flat, num_reqs)
         self._fence()
+
+
+def _copy_last(logits_indices: InputBuffer, flat: FlatIndices, num_reqs: int) -> None:
+    last = logits_indices.acquire()
+    counts = np.bincount(flat.req_indices, minlength=num_reqs)
+    np.maximum(np.cumsum(counts) - 1, 0, out=last[:num_reqs])
+    logits_indices.publish(num_reqs)
+
+
+class GroupMappers:
+    """One mapping for each KV cache group whose tokens have slots, one behind the other."""
+
+    def __init__(self, mappers: Sequence[SlotMapper]) -> None:
+        self._first, *self._others = mappers
+        self.reads_table = self._first.reads_table
+
+    def map(self, batch: InputBatch, flat: FlatIndices, consumes: Sequence[int]) -> None:
+        """One launch a group; the first of them is the first consumer of all copies."""
+        self._first.map(batch, flat, consumes)
+        for mapper in self._others:
+            mapper.map(batch, flat, ())
 
 
 def make_device_mapper(

@@ -19,16 +19,17 @@ from stepscope.runner.inputs.slot_mapping import HostSlotMapper, SlotTensors, ma
 SHARED_ORACLE = Path(__file__).resolve().parents[2].parent / "shared" / "oracles" / "runner_cases.json"
 KERNEL_SCRIPT = """
 import json, sys, numpy as np, torch
-from stepscope.runner.inputs.slot_kernel import launch_slot_kernel
+from stepscope.runner.inputs.slot_kernel import SlotKernel
 answers = []
 for step in json.load(sys.stdin):
     table = torch.tensor(step["table"], dtype=torch.int32)
     slots = torch.full((step["max_num_tokens"],), 12345, dtype=torch.int64)
     logits = torch.zeros(table.shape[0], dtype=torch.int64)
-    launch_slot_kernel(
+    kernel = SlotKernel(
         torch.tensor(step["query_start_loc"], dtype=torch.int32), torch.tensor(step["positions"], dtype=torch.int64),
-        table, (slots, logits), len(step["query_start_loc"]) - 1, step["block_size"],
+        table, (slots, logits), step["block_size"],
     )
+    kernel(len(step["query_start_loc"]) - 1, step["query_start_loc"][-1])
     answers.append({"slots": slots.tolist(), "logits": logits.tolist()})
 json.dump(answers, sys.stdout)
 """
@@ -109,7 +110,8 @@ LARGE = make_step(16, [[0] * 3 + [63_999]], [1], [63], 2)  # case 6: block 63,99
 HUGE = make_step(16, [[200_000_000]], [1], [15], 1)  # 3.2e9 does not fit 32 bits
 IDLE = make_step(2, [[3], [4, 5], [6]], [0, 3, 0], [2, 1, 0], 4)
 LONG = make_step(16, [list(range(1, 200)), [300]], [3000, 1], [40, 3], 3100)  # more than one chunk of the kernel
-STEPS = [ARTICLE, LARGE, HUGE, IDLE, LONG]
+TURNS = make_step(16, [list(range(1, 640))], [10_000], [5], 10_001)  # more than the chunks that run side by side
+STEPS = [ARTICLE, LARGE, HUGE, IDLE, LONG, TURNS]
 
 
 @pytest.mark.parametrize("kind", ["triton", "torch", "host"])
