@@ -47,7 +47,11 @@ SIDES = tuple(COLUMNS)
 
 
 class NoKernel:
-    """In the place of the compiled kernel: its launch does nothing."""
+    """In the place of the Triton kernel and of what it compiles to: a launch does nothing."""
+
+    def warmup(self, *operands: object, **options: object) -> NoKernel:
+        """Compiled."""
+        return self
 
     def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
         return self.run
