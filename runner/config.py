@@ -10,7 +10,7 @@ from typing import Literal
 
 CommitOrder = Literal["first", "last", "skip"]
 CopyStream = Literal["compute", "dedicated"]
-DeviceBuffers = Literal["single_guarded", "single_unguarded"]
+DeviceBuffers = Literal["single_guarded", "single_unguarded", "double", "staged_d2d"]
 Staging = Literal["pinned_ring", "pinned_single", "pageable", "fresh_pinned"]
 TokenGather = Literal["index_select", "cat"]
 SlotMappingBackend = Literal["triton", "torch", "host"]

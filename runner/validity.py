@@ -51,6 +51,11 @@ RULES = (
         " readers; use single_guarded",
     ),
     Rule(
+        lambda c: c.copy_stream == "compute" and c.device_buffers in ("double", "staged_d2d"),
+        "device_buffers: {c.device_buffers} means nothing on copy_stream compute, where a copy waits for the forward"
+        " before it whatever it fills; use copy_stream dedicated",
+    ),
+    Rule(
         lambda c: c.max_capture_size is not None and not isinstance(c.capture_sizes, str)
         and max(c.capture_sizes, default=0) > c.max_capture_size,
         "capture_sizes: {c.capture_sizes} passes max_capture_size = {c.max_capture_size}; drop one of the two",

@@ -10,6 +10,7 @@ from ...errors import UsageError
 from ...instrumentation.probe.ledger import Ledger
 from ..config import Staging
 from ..devices.base import Device, StreamName
+from .destination import Destination
 from .publication import Publisher
 from .road import Road
 from .slots import FreshPinned, Pageable, PinnedRing, Supply
@@ -55,7 +56,9 @@ class BufferFactory:
             supply: Supply = Pageable(self._device.host_tensor((capacity,), dtype, pinned=False))
         else:
             supply = self._pinned((capacity,), dtype, stream)
-        return StagedBuffer(self._device, capacity, dtype, self._publisher(name, stream, supply), self._road.sets)
+        return StagedBuffer(
+            Destination(self._device, (capacity,), dtype, self._road), self._publisher(name, stream, supply)
+        )
 
     def table(
         self, name: str, rows: int, width: int, *, dtype: torch.dtype = torch.int32, stream: StreamName = "compute",
@@ -66,7 +69,9 @@ class BufferFactory:
             supply: Supply = Pageable(mirror)
         else:
             supply = self._pinned((rows, width), dtype, stream)
-        return StagedTable(self._device, mirror, self._publisher(name, stream, supply), self._road.sets)
+        return StagedTable(
+            mirror, Destination(self._device, (rows, width), dtype, self._road), self._publisher(name, stream, supply)
+        )
 
     def flush(self) -> None:
         """Write the rows of all buffers that still wait for a verdict (`verify`); call after a synchronize."""

@@ -8,34 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..devices.base import Device
-from .device_sets import DeviceSets
+from .destination import Destination
 from .publication import Publisher
 from .slots import PinnedRing, Slot
-
-_MAX_VIEWS = 512
-
-
-class _Views:
-    """(gpu prefix, host prefix) by set, slot and length. Slicing two tensors costs more than the rest of a small
-    publish.
-    """
-
-    def __init__(self, gpus: tuple[torch.Tensor, ...]) -> None:
-        self._gpus = gpus
-        self._made: dict[tuple[int, int, int], tuple[torch.Tensor, torch.Tensor]] = {}
-
-    def prefix(self, buffer_set: int, slot: Slot, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """The first `count` entries on either side; not kept for memory that is used once."""
-        if slot.index is None:
-            return self._gpus[buffer_set][:count], slot.tensor[:count]
-        key = (buffer_set, slot.index, count)
-        views = self._made.get(key)
-        if views is None:
-            if len(self._made) >= _MAX_VIEWS:
-                self._made.clear()
-            views = self._made[key] = (self._gpus[buffer_set][:count], slot.tensor[:count])
-        return views
 
 
 class StagedBuffer:
@@ -45,19 +20,16 @@ class StagedBuffer:
     the publish, and stale after the next acquire: in a ring it is then another slot.
     """
 
-    def __init__(
-        self, device: Device, capacity: int, dtype: torch.dtype, publisher: Publisher, sets: DeviceSets | None = None
-    ) -> None:
-        self._sets = sets or DeviceSets()
-        self.gpus = tuple(device.empty((capacity,), dtype) for _ in range(self._sets.count))
-        self._views = _Views(self.gpus)
+    def __init__(self, destination: Destination, publisher: Publisher) -> None:
+        self._destination = destination
+        self.gpus = destination.gpus
         self.publisher = publisher
         self._slot: Slot | None = None
 
     @property
     def gpu(self) -> torch.Tensor:
         """The device tensor of the step's set."""
-        return self.gpus[self._sets.current]
+        return self._destination.gpu
 
     @property
     def cpu(self) -> torch.Tensor:
@@ -73,8 +45,9 @@ class StagedBuffer:
     def publish(self, count: int, changed_bytes: int | None = None) -> int:
         """Copy the first `count` elements to `gpu`. Returns the copy's correlation, 0 for an empty copy."""
         assert self._slot is not None, f"buffer {self.publisher.name}: publish without acquire"
-        views = self._views.prefix(self._sets.current, self._slot, count)
-        return self.publisher.send(self._slot, *views, changed_bytes)
+        copy = self.publisher.send(self._slot, *self._destination.views(self._slot, count), changed_bytes)
+        self._destination.sent(count, copy)
+        return copy
 
     def flush(self) -> None:
         """Write the `buffers` rows that still wait for a verdict; see Publisher."""
@@ -88,14 +61,12 @@ class StagedTable:
     copied into it; the first rows then travel whole.
     """
 
-    def __init__(
-        self, device: Device, mirror: torch.Tensor, publisher: Publisher, sets: DeviceSets | None = None
-    ) -> None:
+    def __init__(self, mirror: torch.Tensor, destination: Destination, publisher: Publisher) -> None:
         self._mirror = mirror
         self.mirror: npt.NDArray[Any] = mirror.numpy()
-        self._sets = sets or DeviceSets()
-        self.gpus = tuple(device.empty(mirror.shape, mirror.dtype) for _ in range(self._sets.count))
-        self._views = _Views(self.gpus)
+        self._destination = destination
+        self._sets = destination.sets
+        self.gpus = destination.gpus
         self._rows_there = [0] * self._sets.count  # rows of each device table that name blocks
         self._outdated = [True] * self._sets.count  # device tables that are not what the mirror is
         self.publisher = publisher
@@ -110,7 +81,7 @@ class StagedTable:
     @property
     def gpu(self) -> torch.Tensor:
         """The device table of the step's set."""
-        return self.gpus[self._sets.current]
+        return self._destination.gpu
 
     @property
     def dirty(self) -> bool:
@@ -144,7 +115,9 @@ class StagedTable:
             self._touched = bool(self._changed[num_rows:].any())
         if changed_bytes is None:
             changed_bytes = changed
-        return self.publisher.send(slot, *self._views.prefix(current, slot, num_rows), changed_bytes)
+        copy = self.publisher.send(slot, *self._destination.views(slot, num_rows), changed_bytes)
+        self._destination.sent(num_rows, copy)
+        return copy
 
     def flush(self) -> None:
         """Write the `buffers` rows that still wait for a verdict; see Publisher."""

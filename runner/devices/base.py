@@ -29,6 +29,7 @@ class Work:
     rows           requests or rows, padding included
     kv_tokens      sum of KV positions that decode queries read (one query a row)
     prefill_pairs  sum of (query, key) pairs of rows that have more than one query
+    moved_bytes    of work that only moves data within the device: bytes read; as many are written
     """
 
     kind: str
@@ -36,6 +37,7 @@ class Work:
     rows: int = 0
     kv_tokens: int = 0
     prefill_pairs: int = 0
+    moved_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from .calibration import Calibration, CopyPoint, ModelCosts, stair
 CopyCurve = Literal["h2d_pinned", "d2h_pinned", "h2d_pageable"]
 CHECK = "check"
 """Kind of Work that the runner adds only to check itself: it takes no modelled time."""
+MOVE = "move"
+"""Kind of Work that moves data within the device: its time follows from `moved_bytes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,10 @@ class CostModel:
         """One launched operation that is not the stack itself."""
         if work.kind == CHECK:
             return Cost(0, 0, 0)
+        if work.kind == MOVE:
+            return Cost(
+                self.calibration.host_cost_ns.launch, self.calibration.launch_latency_ns.kernel, self.move_ns(work)
+            )
         host = self.calibration.host_cost_ns
         host_ns = host.launch_by_kind.get(work.kind, host.launch)
         return Cost(host_ns, self.calibration.launch_latency_ns.kernel, self._operation_ns(work))
@@ -90,6 +96,18 @@ class CostModel:
     def stack_ns(self, tokens: int) -> int:
         """G(tokens): device time of the stack at the next calibrated size >= tokens."""
         return self._stair(self._costs.sizes, self._costs.graph_ns, tokens, "tokens")
+
+    def move_ns(self, work: Work) -> int:
+        """A kernel that moves data within the device: both ways at the measured rate, and never shorter than slot
+        mapping for one row, a kernel that does next to nothing.
+        """
+        rate = self.calibration.device_copy_bytes_per_s
+        if rate is None:
+            raise UsageError(
+                f"calibration of {self.calibration.gpu}: device_copy_bytes_per_s is absent, and this runner moves data"
+                " within the device; run perf doctor --calibrate"
+            )
+        return max(self._operation_ns(Work("slot_mapping", rows=1)), round(2e9 * work.moved_bytes / rate))
 
     def attention_ns(self, work: Work) -> int:
         """A: what reading KV adds to the stack, decode queries and (query, key) pairs of prefill rows."""

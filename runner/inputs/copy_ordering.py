@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from ...errors import UsageError
+from ..buffers.device_sets import COUNTS, DeviceSets
 from ..buffers.guards import StepGuard
+from ..buffers.landing import Landing
+from ..buffers.road import Road
 from ..config import CopyStream, DeviceBuffers
 from ..devices.base import Device, Event, StreamName
 
@@ -15,10 +18,12 @@ class CopyOrdering(Protocol):
 
     stream  of the copies; buffers are made for it
     guard   shared by all staged buffers: their slots are free again when the step's last copy has ended
+    road    for the factory of the buffers: the guard, and the device sets that the steps use in turn
     """
 
     stream: StreamName
     guard: StepGuard
+    road: Road
 
     def before_copies(self) -> None:
         """Before the first copy of a step: the device buffers must not be overwritten while they are read."""
@@ -40,6 +45,7 @@ class ComputeStreamOrdering:
 
     def __init__(self, device: Device) -> None:
         self.guard = StepGuard(device, self.stream)
+        self.road = Road(lambda *_: self.guard)
 
     def before_copies(self) -> None:
         """In order already."""
@@ -47,45 +53,86 @@ class ComputeStreamOrdering:
     def before_readers(self) -> None:
         """In order already; only the host memory needs its guard."""
         self.guard.seal()
+        self.road.arrived()
 
     def after_readers(self) -> None:
         """In order already."""
 
 
 class DedicatedStreamOrdering:
-    """Copies have a stream of their own. `guarded`: they wait for the last reader of the single device buffers.
+    """Copies have a stream of their own. `guarded`: they wait for the last reader of the device buffers that they fill.
 
-    Without the guard a copy may overwrite a table that a forward in flight still reads; that is for hazard tests.
+    With one set of buffers that is the forward of the step before, with two the one before that, which has usually
+    ended. Without the guard a copy may overwrite a table that a forward in flight still reads; that is for hazard
+    tests.
     """
 
     stream: StreamName = "copy"
 
-    def __init__(self, device: Device, *, guarded: bool) -> None:
+    def __init__(self, device: Device, sets: DeviceSets, *, guarded: bool = True) -> None:
         self.guard = StepGuard(device, self.stream)
+        self.road = Road(lambda *_: self.guard, sets)
         self._device = device
         self._guarded = guarded
-        self._last_reader: Event | None = None
+        self._sets = sets
+        self._last_readers: list[Event | None] = [None] * sets.count
 
     def before_copies(self) -> None:
-        """Let the copy stream wait for the forward that still reads the buffers."""
-        if self._last_reader is not None:
-            self._device.stream_wait("copy", self._last_reader)
+        """Take the next set and let the copy stream wait for the forward that still reads it."""
+        self._sets.advance()
+        reader = self._last_readers[self._sets.current]
+        if reader is not None:
+            self._device.stream_wait("copy", reader)
 
     def before_readers(self) -> None:
         """Let the compute stream wait for the copies."""
         self.guard.seal()
         self._device.stream_wait("compute", self._device.record("copy"))
+        self.road.arrived()
 
     def after_readers(self) -> None:
         """Remember where the compute stream has read everything."""
         if self._guarded:
-            self._last_reader = self._device.record("compute")
+            self._last_readers[self._sets.current] = self._device.record("compute")
+
+
+class LandingOrdering:
+    """Copies fill landing buffers on a stream of their own; the compute stream moves them to the fixed addresses.
+
+    So a copy waits for the short move of the step before and not for its forward, graphs keep one set of addresses,
+    and each step pays the move within the device.
+    """
+
+    stream: StreamName = "copy"
+
+    def __init__(self, device: Device) -> None:
+        self.guard = StepGuard(device, self.stream)
+        self.road = Road(lambda *_: self.guard, landing=Landing(device))
+        self._device = device
+        self._moved: Event | None = None
+
+    def before_copies(self) -> None:
+        """Let the copy stream wait until the landing buffers have been emptied."""
+        if self._moved is not None:
+            self._device.stream_wait("copy", self._moved)
+
+    def before_readers(self) -> None:
+        """Let the compute stream wait for the copies, then move what has landed."""
+        self.guard.seal()
+        self._device.stream_wait("compute", self._device.record("copy"))
+        self.road.arrived()
+        self._moved = self._device.record("compute")
+
+    def after_readers(self) -> None:
+        """In order already: moves and readers share a stream."""
 
 
 def make_copy_ordering(device: Device, stream: CopyStream, buffers: DeviceBuffers) -> CopyOrdering:
     """The ordering for the switches `copy_stream` and `device_buffers`."""
     if stream == "compute":
         return ComputeStreamOrdering(device)
-    if stream == "dedicated":
-        return DedicatedStreamOrdering(device, guarded=buffers != "single_unguarded")
-    raise UsageError(f"copy_stream: unknown value {stream!r}; known are compute, dedicated")
+    if stream != "dedicated":
+        raise UsageError(f"copy_stream: unknown value {stream!r}; known are compute, dedicated")
+    if buffers == "staged_d2d":
+        return LandingOrdering(device)
+    return DedicatedStreamOrdering(device, DeviceSets(COUNTS.get(buffers, 1)), guarded=buffers != "single_unguarded")

@@ -71,3 +71,34 @@ def test_one_event_guards_all_host_slots_of_a_step():
 def test_an_unknown_stream_is_refused():
     with pytest.raises(UsageError, match="copy_stream: unknown value 'both'; known are compute, dedicated"):
         make_copy_ordering(Door(), "both", "single_guarded")
+
+
+def test_two_sets_wait_for_the_forward_before_the_last_one():
+    door = Door()
+    ordering = make_copy_ordering(door, "dedicated", "double")
+    for _ in range(3):
+        one_step(ordering)
+    readers = [number for number, call in enumerate(door.calls, 1) if call == ("record", "compute")]
+    waits = [call[3] for call in door.calls if call[:2] == ("wait", "copy")]
+    assert waits == readers[:1]  # only the third step waits, and for the first
+
+
+def test_landing_buffers_wait_for_the_move_and_not_for_the_forward():
+    door = Door()
+    ordering = make_copy_ordering(door, "dedicated", "staged_d2d")
+    one_step(ordering)
+    forward = door.record("compute").op  # of the first step; nobody waits for it
+    one_step(ordering)
+    assert [call[2:] for call in door.calls if call[:2] == ("wait", "copy")] == [("compute", 3)]
+    assert forward == 4
+
+
+@pytest.mark.parametrize("switches", [("compute", "single_guarded"), ("dedicated", "double")])
+def test_arrivals_come_behind_the_copies_and_before_the_readers(switches):
+    door = Door()
+    ordering = make_copy_ordering(door, *switches)
+    ordering.road.arrivals.append(lambda: door.calls.append("arrival"))
+    one_step(ordering)
+    before = [call for call in door.calls[: door.calls.index("arrival")] if call[:2] == ("wait", "compute")]
+    assert len(before) == (switches[0] == "dedicated")
+    assert door.calls.count("arrival") == 1
