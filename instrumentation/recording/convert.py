@@ -17,7 +17,7 @@ import pyarrow as pa
 from ..probe.ledger import Row
 from .derive import derive
 from .meta import Diagnostic, RecordingMeta
-from .schema import KEYS, SWEEP_KEYS, TABLES, Column
+from .schema import CAPTURE_SOURCES, KEYS, LEDGER_COLUMNS, ONLY_CAPTURES, SWEEP_KEYS, TABLES, Column
 
 _ARROW = {"int64": pa.int64(), "float64": pa.float64(), "string": pa.string(), "bool": pa.bool_()}
 _PANDAS = {
@@ -43,14 +43,23 @@ def to_arrow(table: str, rows: Sequence[Row], meta: RecordingMeta) -> pa.Table:
     in_sweep = meta.sweep is not None
     schema = arrow_schema(table, in_sweep=in_sweep)
     constants = {**msgspec.structs.asdict(meta.process), **(msgspec.structs.asdict(meta.sweep) if meta.sweep else {})}
-    width = 1 + len(TABLES[table])
-    if any(len(row) != width for row in rows):
-        raise ValueError(f"{table}: a row does not have {width} values")
-    values: dict[str, Sequence[Any]] = {name: [constant] * len(rows) for name, constant in constants.items()}
     names = ["step", *(column.name for column in TABLES[table])]
-    transposed = zip(*rows, strict=True) if rows else [()] * width
+    rows = _whole(table, rows, len(names))
+    values: dict[str, Sequence[Any]] = {name: [constant] * len(rows) for name, constant in constants.items()}
+    transposed = zip(*rows, strict=True) if rows else [()] * len(names)
     values.update(zip(names, transposed, strict=True))
     return pa.table([_array(table, field, values[field.name]) for field in schema], schema=schema)
+
+
+def _whole(table: str, rows: Sequence[Row], width: int) -> Sequence[Row]:
+    """Rows of `width` values: those of a ledger end before the columns that only importers fill."""
+    short = 1 + len(LEDGER_COLUMNS[table])
+    if any(len(row) not in (short, width) for row in rows):
+        raise ValueError(f"{table}: a row does not have {short} values")
+    if short == width:
+        return rows
+    nothing = (None,) * (width - short)
+    return [row if len(row) == width else (*row, *nothing) for row in rows]
 
 
 def _array(table: str, field: pa.Field, values: Sequence[Any]) -> pa.Array:
@@ -76,12 +85,19 @@ def from_frame(name: str, frame: pd.DataFrame, *, in_sweep: bool) -> pa.Table:
     if unknown:
         raise ValueError(f"{name}: the schema has no column {unknown[0]!r}")
     columns = [
-        pa.array(frame[field.name], field.type, from_pandas=True)
-        if field.name in frame.columns
-        else pa.nulls(len(frame), field.type)
+        _column(name, field, frame[field.name]) if field.name in frame.columns else pa.nulls(len(frame), field.type)
         for field in schema
     ]
     return pa.table(columns, schema=schema)
+
+
+def _column(table: str, field: pa.Field, values: pd.Series[Any]) -> pa.Array:
+    """Raises ValueError for floats where the schema wants integers: beyond 2^53 they have lost nanoseconds already."""
+    if pa.types.is_integer(field.type) and pd.api.types.is_float_dtype(values.dtype) and values.notna().any():
+        raise ValueError(
+            f"{table}.{field.name}: holds {values.dtype} where int64 is wanted; keep them in a nullable Int64 column"
+        )
+    return pa.array(values, field.type, from_pandas=True)
 
 
 def frames_from_rows(rows: Mapping[str, Sequence[Row]], meta: RecordingMeta) -> dict[str, pd.DataFrame]:
@@ -118,6 +134,8 @@ def _reason(table: str, column: str, meta: RecordingMeta) -> str:
     known = _KNOWN.get((table, column))
     if known is not None:
         return known
+    if column not in {own.name for own in LEDGER_COLUMNS[table]} and meta.source not in CAPTURE_SOURCES:
+        return ONLY_CAPTURES
     if not meta.has_device and (table, column) not in _HOST_SIDE:
         return f"not applicable on device {meta.device}"
     if table == "phases" and column in _DEVICE_TIMES:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..probe.ledger import Row
 from .busy import Work
-from .schema import TABLES
+from .schema import LEDGER_COLUMNS, TABLES
 
 COMPUTE_LANE = "gpu:compute"
 WORK_KINDS = frozenset({"kernel", "graph", "memset"})
@@ -103,7 +103,7 @@ _COUNTS = {"num_syncs": _count_syncs, "num_launches": _count_launches, "num_h2d"
 def _between(steps: Sequence[Row]) -> list[Row]:
     """One `between_steps` phase behind each step but the last: from its end to the next one's start."""
     start, end = _fields("steps", "start_ns", "end_ns")
-    empty = (None,) * (len(TABLES["phases"]) - 2)
+    empty = (None,) * (len(LEDGER_COLUMNS["phases"]) - 2)
     return [
         (row[0], "between_steps", following[start] - row[end], *empty)
         for row, following in pairwise(steps)

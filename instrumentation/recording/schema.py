@@ -2,6 +2,8 @@
 
 History of the version:
   1  first layout.
+  2  columns of imported captures: spans.domain, phase, graph_node, size_bytes; copies.phase, api, copy_count,
+     graph_node; phases.origin. Null in recordings of the probe.
 
 All times are int64 nanoseconds of the clock named by `clock_id`. Every column is nullable: null means "not measured",
 and `recording.json` carries the reason in `diagnostics`.
@@ -12,18 +14,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 ColumnType = Literal["int64", "float64", "string", "bool"]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its name (with unit suffix), its storage type, and what it means."""
+    """One column: its name (with unit suffix), its storage type, and what it means.
+
+    `ledger` is false for columns that only importers fill: they come last, and the rows of a ledger end before them.
+    """
 
     name: str
     type: ColumnType
     doc: str = ""
+    ledger: bool = True
 
 
 def _columns(type_: ColumnType, names: str) -> tuple[Column, ...]:
@@ -64,19 +70,24 @@ PHASES = (
     Column("busy_ns", "int64", "device work in the span; from a profiler or a model only"),
     Column("err_ns", "int64"),
     Column("span_start_ns", "int64", "when the span begins; it ends span_ns later"),
+    Column("origin", "string", "of an imported phase: ranges:<map> or inferred; null: the probe's own", ledger=False),
 )
 
 SPANS = (
     Column("lane", "string", "host:<thread> or gpu:<stream>"),
     Column("name", "string"),
-    Column("kind", "string", "phase, range, kernel, memset, graph, launch, api, sync, wait"),
+    Column("kind", "string", "phase, range, op, kernel, memset, graph, launch, api, sync, wait, overhead"),
     Column("depth", "int64"),
     *_columns("int64", "start_ns end_ns err_ns"),
     Column("correlation", "int64", "the same on a launch span (host) and on what it launched (device)"),
+    Column("domain", "string", "NVTX domain of a range; null is the default domain", ledger=False),
+    Column("phase", "string", "phase that the row, or the launch behind it, belongs to", ledger=False),
+    Column("graph_node", "int64", "node of a CUDA graph that a kernel replays", ledger=False),
+    Column("size_bytes", "int64", "bytes that a memset wrote", ledger=False),
 )
 
 COPIES = (
-    Column("direction", "string", "h2d, d2h, d2d"),
+    Column("direction", "string", "h2d, d2h, d2d; of captures also h2h, p2p, unified_*, with arrays *2a, a2*"),
     *_columns("int64", "size_bytes changed_bytes"),
     Column("src_kind", "string", "pageable, pinned, device, managed, unknown"),
     Column("dst_kind", "string"),
@@ -85,6 +96,10 @@ COPIES = (
     *_columns("int64", "enqueue_start_ns enqueue_end_ns start_ns end_ns err_ns"),
     *_columns("bool", "queued is_async"),
     Column("correlation", "int64"),
+    Column("phase", "string", "phase that the call behind the copy belongs to", ledger=False),
+    Column("api", "string", "the call that asked for the copy, without its version suffix", ledger=False),
+    Column("copy_count", "int64", "copies behind this row, of a batched call", ledger=False),
+    Column("graph_node", "int64", "node of a CUDA graph that the copy replays", ledger=False),
 )
 
 WAITS = (
@@ -143,3 +158,13 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "telemetry": TELEMETRY,
 }
 """Columns of each table, without the keys that stand before them (KEYS, and SWEEP_KEYS inside a sweep)."""
+
+LEDGER_COLUMNS: dict[str, tuple[Column, ...]] = {
+    name: tuple(column for column in columns if column.ledger) for name, columns in TABLES.items()
+}
+"""The columns that a ledger row has behind its step; the rest of a table only importers fill."""
+
+CAPTURE_SOURCES = ("nsys", "kineto")
+"""Sources of imported captures."""
+ONLY_CAPTURES = "only imported captures have it"
+"""Why a column that importers fill is null elsewhere."""

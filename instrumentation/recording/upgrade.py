@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...errors import UsageError
-from .schema import SCHEMA_VERSION
+from .schema import ONLY_CAPTURES, SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,28 @@ class RawRecording:
 
 UpgradeStep = Callable[[RawRecording], RawRecording]
 
-UPGRADES: dict[int, UpgradeStep] = {}
+_ADDED_IN_2 = {
+    "spans": {"domain": pa.string(), "phase": pa.string(), "graph_node": pa.int64(), "size_bytes": pa.int64()},
+    "copies": {"phase": pa.string(), "api": pa.string(), "copy_count": pa.int64(), "graph_node": pa.int64()},
+    "phases": {"origin": pa.string()},
+}
+
+
+def _to_2(raw: RawRecording) -> RawRecording:
+    """The columns of imported captures; a recording of version 1 came from the probe, so they are null."""
+    tables = dict(raw.tables)
+    notes = list(raw.meta.get("diagnostics", ()))
+    for name, added in _ADDED_IN_2.items():
+        table = tables.get(name)
+        for column, type_ in added.items() if table is not None else ():
+            if column not in tables[name].column_names:
+                tables[name] = tables[name].append_column(column, pa.nulls(len(tables[name]), type_))
+                if len(tables[name]):
+                    notes.append({"table": name, "column": column, "reason": ONLY_CAPTURES})
+    return RawRecording({**raw.meta, "diagnostics": notes}, tables)
+
+
+UPGRADES: dict[int, UpgradeStep] = {1: _to_2}
 """Version N -> the step to N + 1."""
 
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from stepscope.instrumentation.recording import ProcessKeys, Recording, RecordingMeta
 from stepscope.instrumentation.recording.busy import Work
-from stepscope.instrumentation.recording.schema import STEPS, TABLES
+from stepscope.instrumentation.recording.schema import LEDGER_COLUMNS, STEPS
 
 BASE = 2**60
 
@@ -135,6 +135,6 @@ def test_work_equals_a_bitmap(seed):
 
 
 def test_the_index_of_a_ledger_row_counts_its_step():
-    assert len(step(0, 0, 1)) == 1 + len(TABLES["steps"])
-    assert len(phase(0, "x", 1)) == 1 + len(TABLES["phases"])
-    assert len(copy(0, "h2d", "gpu:copy", 0, 1)) == 1 + len(TABLES["copies"])
+    assert len(step(0, 0, 1)) == 1 + len(LEDGER_COLUMNS["steps"])
+    assert len(phase(0, "x", 1)) == 1 + len(LEDGER_COLUMNS["phases"])
+    assert len(copy(0, "h2d", "gpu:copy", 0, 1)) == 1 + len(LEDGER_COLUMNS["copies"])

@@ -190,3 +190,14 @@ def test_meta_is_frozen():
     with pytest.raises(AttributeError):
         meta().source = "x"
     assert msgspec.json.decode(msgspec.json.encode(meta()), type=RecordingMeta).source == "lab"
+
+
+def test_floats_are_refused_where_integers_are_wanted():
+    # GIVEN times that an importer let through float64: 2**60 + 1 is 2**60 by now
+    spans = pd.DataFrame({"name": ["k"], "start_ns": [float(BASE + 1)]})
+    # THEN the recording does not take them
+    with pytest.raises(ValueError, match=r"spans\.start_ns: holds float64 where int64 is wanted"):
+        Recording.from_frames({"spans": spans}, meta())
+    # but a column without any value may have any type
+    nothing = pd.DataFrame({"name": ["k"], "start_ns": [float("nan")]})
+    assert Recording.from_frames({"spans": nothing}, meta()).table("spans")["start_ns"].isna().all()

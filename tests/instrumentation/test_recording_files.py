@@ -19,7 +19,7 @@ from stepscope.instrumentation.recording import (
     RecordingWriter,
     upgrade,
 )
-from stepscope.instrumentation.recording.schema import SCHEMA_VERSION, TABLES
+from stepscope.instrumentation.recording.schema import KEYS, LEDGER_COLUMNS, SCHEMA_VERSION, TABLES
 
 BASE = 2**60
 
@@ -151,12 +151,30 @@ def test_upgrade_from_a_planted_older_version(recording, tmp_path, monkeypatch):
     # THEN it is a recording of today that says where it came from
     assert loaded.meta.schema_version == SCHEMA_VERSION
     assert loaded.meta.calibration == "h200"
-    assert loaded.meta.history == ("upgraded from schema 0 to 1",)
+    assert loaded.meta.history[0] == "upgraded from schema 0 to 1"
+    assert loaded.meta.history[-1] == f"upgraded from schema {SCHEMA_VERSION - 1} to {SCHEMA_VERSION}"
     assert loaded.table("edges").equals(recording.table("edges"))
     # and without the step it is refused
     monkeypatch.delitem(upgrade.UPGRADES, 0)
     with pytest.raises(UsageError, match="schema_version 0 is too old"):
         Recording.load(folder)
+
+
+def test_a_recording_of_version_1_gains_the_columns_of_captures(recording, tmp_path):
+    # GIVEN files as version 1 wrote them: without the columns that importers fill
+    folder = recording.save(tmp_path / "old")
+    path = folder / "recording.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 1, "diagnostics": []}))
+    for name in ("spans", "copies", "phases"):
+        table = pq.read_table(folder / f"{name}.parquet")
+        kept = [*(key.name for key in KEYS), *(column.name for column in LEDGER_COLUMNS[name])]
+        pq.write_table(table.select(kept), folder / f"{name}.parquet")
+    # WHEN it is read
+    loaded = Recording.load(folder)
+    # THEN the columns are there, null and with a reason, and nothing else has changed
+    assert loaded.table("spans")["domain"].isna().all()
+    assert loaded.meta.reason("copies", "api") == "only imported captures have it"
+    assert loaded.table("spans")["start_ns"].equals(recording.table("spans")["start_ns"])
 
 
 class TestWriter:
