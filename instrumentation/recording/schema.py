@@ -21,15 +21,11 @@ ColumnType = Literal["int64", "float64", "string", "bool"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its name (with unit suffix), its storage type, and what it means.
-
-    `ledger` is false for columns that only importers fill: they come last, and the rows of a ledger end before them.
-    """
+    """One column: its name (with unit suffix), its storage type, and what it means."""
 
     name: str
     type: ColumnType
     doc: str = ""
-    ledger: bool = True
 
 
 def _columns(type_: ColumnType, names: str) -> tuple[Column, ...]:
@@ -70,7 +66,6 @@ PHASES = (
     Column("busy_ns", "int64", "device work in the span; from a profiler or a model only"),
     Column("err_ns", "int64"),
     Column("span_start_ns", "int64", "when the span begins; it ends span_ns later"),
-    Column("origin", "string", "of an imported phase: ranges:<map> or inferred; null: the probe's own", ledger=False),
 )
 
 SPANS = (
@@ -80,10 +75,6 @@ SPANS = (
     Column("depth", "int64"),
     *_columns("int64", "start_ns end_ns err_ns"),
     Column("correlation", "int64", "the same on a launch span (host) and on what it launched (device)"),
-    Column("domain", "string", "NVTX domain of a range; null is the default domain", ledger=False),
-    Column("phase", "string", "phase that the row, or the launch behind it, belongs to", ledger=False),
-    Column("graph_node", "int64", "node of a CUDA graph that a kernel replays", ledger=False),
-    Column("size_bytes", "int64", "bytes that a memset wrote", ledger=False),
 )
 
 COPIES = (
@@ -96,10 +87,6 @@ COPIES = (
     *_columns("int64", "enqueue_start_ns enqueue_end_ns start_ns end_ns err_ns"),
     *_columns("bool", "queued is_async"),
     Column("correlation", "int64"),
-    Column("phase", "string", "phase that the call behind the copy belongs to", ledger=False),
-    Column("api", "string", "the call that asked for the copy, without its version suffix", ledger=False),
-    Column("copy_count", "int64", "copies behind this row, of a batched call", ledger=False),
-    Column("graph_node", "int64", "node of a CUDA graph that the copy replays", ledger=False),
 )
 
 WAITS = (
@@ -145,7 +132,24 @@ TELEMETRY = (
     Column("gpu_utilization_pct", "int64"),
 )
 
-TABLES: dict[str, tuple[Column, ...]] = {
+IMPORTED: dict[str, tuple[Column, ...]] = {
+    "phases": (Column("origin", "string", "ranges:<map> or inferred; null: the probe's own"),),
+    "spans": (
+        Column("domain", "string", "NVTX domain of a range; null is the default domain"),
+        Column("phase", "string", "phase that the row, or the launch behind it, belongs to"),
+        Column("graph_node", "int64", "node of a CUDA graph that a kernel replays"),
+        Column("size_bytes", "int64", "bytes that a memset wrote"),
+    ),
+    "copies": (
+        Column("phase", "string", "phase that the call behind the copy belongs to"),
+        Column("api", "string", "the call that asked for the copy, without its version suffix"),
+        Column("copy_count", "int64", "copies behind this row, of a batched call"),
+        Column("graph_node", "int64", "node of a CUDA graph that the copy replays"),
+    ),
+}
+"""Columns that only importers of captures fill, behind the others of their table."""
+
+LEDGER_COLUMNS: dict[str, tuple[Column, ...]] = {
     "steps": STEPS,
     "phases": PHASES,
     "spans": SPANS,
@@ -157,12 +161,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "calibration": CALIBRATION,
     "telemetry": TELEMETRY,
 }
-"""Columns of each table, without the keys that stand before them (KEYS, and SWEEP_KEYS inside a sweep)."""
+"""What a ledger row has behind its step."""
 
-LEDGER_COLUMNS: dict[str, tuple[Column, ...]] = {
-    name: tuple(column for column in columns if column.ledger) for name, columns in TABLES.items()
+TABLES: dict[str, tuple[Column, ...]] = {
+    name: (*columns, *IMPORTED.get(name, ())) for name, columns in LEDGER_COLUMNS.items()
 }
-"""The columns that a ledger row has behind its step; the rest of a table only importers fill."""
+"""Columns of each table, without the keys that stand before them (KEYS, and SWEEP_KEYS inside a sweep)."""
 
 CAPTURE_SOURCES = ("nsys", "kineto")
 """Sources of imported captures."""

@@ -172,8 +172,8 @@ def test_a_recording_of_version_1_gains_the_columns_of_captures(recording, tmp_p
     # WHEN it is read
     loaded = Recording.load(folder)
     # THEN the columns are there, null and with a reason, and nothing else has changed
-    assert loaded.table("spans")["domain"].isna().all()
-    assert loaded.meta.reason("copies", "api") == "only imported captures have it"
+    assert loaded.table("phases")["origin"].isna().all()
+    assert loaded.meta.reason("phases", "origin") == "only imported captures have it"
     assert loaded.table("spans")["start_ns"].equals(recording.table("spans")["start_ns"])
 
 
