@@ -57,8 +57,11 @@ class SchedulerConfig:
         return int(self.watermark * self.num_blocks)
 
     def reach(self, limit: int) -> int:
-        """Tokens that a request ending at `limit` may have in its blocks: its last steps may verify drafts beyond it."""
-        return min(limit + max(self.num_speculative_tokens - 1, 0), self.max_model_len)
+        """Tokens that a request ending at `limit` may have in its blocks: its last steps verify drafts beyond it, and
+        one in flight counts as if all of its own were accepted.
+        """
+        most_drafts = self.num_speculative_tokens * (2 if self.async_scheduling else 1)
+        return min(limit + max(most_drafts - 1, 0), self.max_model_len)
 
     def blocks_for(self, num_tokens: int) -> int:
         """Blocks that hold `num_tokens` tokens."""

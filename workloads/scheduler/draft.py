@@ -7,15 +7,21 @@ from .state import RequestState
 
 
 class StepDraft:
-    """Collects what one step schedules, in scheduling order, and the budget that is left."""
+    """Collects what one step schedules, in scheduling order, and the budget that is left.
+
+    `next_drafts` stand for those that the worker will propose in this step, where the next is scheduled before they
+    come back.
+    """
 
     __slots__ = (
         "all_token_ids",
         "budget",
         "computed",
         "covered",
+        "drafts",
         "new_blocks",
         "new_requests",
+        "next_drafts",
         "outputs",
         "preempted",
         "req_ids",
@@ -24,7 +30,7 @@ class StepDraft:
         "step",
     )
 
-    def __init__(self, step: int, budget: int) -> None:
+    def __init__(self, step: int, budget: int, next_drafts: tuple[int, ...] = ()) -> None:
         self.step = step
         self.budget = budget
         self.scheduled: dict[str, int] = {}
@@ -37,9 +43,16 @@ class StepDraft:
         self.all_token_ids: dict[str, TokenIds] = {}
         self.preempted: list[str] = []
         self.covered: list[str] = []
+        self.drafts: dict[str, tuple[int, ...]] = {}
+        self.next_drafts = next_drafts
 
-    def add_known(self, state: RequestState, num_tokens: int, added: list[int]) -> None:
-        """A request that the worker knows; `added` blocks extend its row (or are the row, when it is resumed)."""
+    def add_known(
+        self, state: RequestState, num_tokens: int, added: list[int], drafts: tuple[int, ...] = ()
+    ) -> None:
+        """A request that the worker knows; `added` blocks extend its row (or are the row, when it is resumed).
+
+        Its last `drafts` tokens are to be verified.
+        """
         req_id = state.req_id
         self.req_ids.append(req_id)
         self.new_blocks.append((tuple(added),) if added else None)
@@ -47,7 +60,9 @@ class StepDraft:
         self.outputs.append(state.num_tokens + state.num_placeholders - state.num_prompt)
         if state.last_step != self.step - 1:
             self.all_token_ids[req_id] = state.history()
-        self._charge(state, num_tokens)
+        if drafts:
+            self.drafts[req_id] = drafts
+        self._charge(state, num_tokens, len(drafts))
 
     def add_admitted(self, state: RequestState, num_tokens: int) -> None:
         """A request that enters the batch: new the first time, resumed with its whole row afterwards."""
@@ -63,7 +78,7 @@ class StepDraft:
         )
         self._charge(state, num_tokens)
 
-    def _charge(self, state: RequestState, num_tokens: int) -> None:
+    def _charge(self, state: RequestState, num_tokens: int, num_drafts: int = 0) -> None:
         """Optimistic: what is scheduled counts as computed at once, so that the next step can be scheduled on top. A
         request that is computed to its end samples: a placeholder stands for the token until it comes back.
         """
@@ -71,8 +86,10 @@ class StepDraft:
         self.budget -= num_tokens
         state.num_computed += num_tokens
         state.last_step = self.step
-        if state.num_computed == state.num_tokens + state.num_placeholders:
-            state.num_placeholders += 1
+        if state.num_computed == state.num_tokens + state.num_placeholders + num_drafts:
+            state.num_placeholders += 1 + num_drafts
+            state.num_drafts_in_flight += num_drafts
+            state.drafts = self.next_drafts
             self.covered.append(state.req_id)
 
     def finish(self, finished: frozenset[str], preempted_before: list[str]) -> StepDelta:
@@ -92,4 +109,5 @@ class StepDraft:
             self.scheduled,
             finished,
             (*preempted_before, *self.preempted),
+            self.drafts,
         )

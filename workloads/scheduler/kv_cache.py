@@ -48,7 +48,7 @@ class KVCache:
         """
         config = self._config
         if config.reserve_output:
-            num_tokens = state.limit
+            num_tokens = config.reach(state.limit)
         must_fit = max(num_tokens, state.num_tokens) if config.reserve_full_input else num_tokens
         needed = config.blocks_for(must_fit) - len(hit) + self.pool.num_unowned(hit)
         if needed + keep_free > self.pool.num_free:

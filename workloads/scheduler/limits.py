@@ -20,10 +20,11 @@ def token_limit(request: Request, config: SchedulerConfig) -> int:
             f"max_model_len {config.max_model_len}; raise max_model_len above {request.prompt_len} or shorten it"
         )
     limit = min(request.prompt_len + request.output_len, config.max_model_len)
-    needed = config.blocks_for(limit)
+    reach = config.reach(limit)
+    needed = config.blocks_for(reach)
     if needed > config.num_blocks - 1:
         raise UsageError(
-            f"{name}: {limit} tokens need {needed} blocks of {config.block_size}, the pool has "
+            f"{name}: {reach} tokens need {needed} blocks of {config.block_size}, the pool has "
             f"{config.num_blocks - 1} beside the null block; set num_blocks to at least {needed + 1}"
         )
     if not config.enable_chunked_prefill and limit > config.max_num_batched_tokens:

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 
 from ...errors import BrokenInvariant, UsageError
 from ..requests import Request
-from ..step import StepDelta, StepResult
+from ..step import PLACEHOLDER, StepDelta, StepResult
 from .config import SchedulerConfig
 from .draft import StepDraft
 from .kv_cache import KVCache
 from .limits import token_limit
+from .speculation import Drafts, drop_drafts, settle, take_drafts, within_model_len
 from .state import NEVER, RequestState
 
 
@@ -36,6 +37,8 @@ class Scheduler:
         self._running: list[RequestState] = []
         self._states: dict[str, RequestState] = {}
         self._covered: dict[int, list[str]] = {}  # who samples, by step that was not updated yet
+        self._drafted: dict[int, Mapping[str, Drafts]] = {}  # what is verified, likewise
+        self._next_drafts: Drafts = (PLACEHOLDER,) * (config.num_speculative_tokens if self._async else 0)
         self._finished: list[str] = []  # told to the worker by the next delta
         self._reset: list[str] = []  # preempted by forced_reset, told by the next delta
         self._next_step = 0
@@ -85,13 +88,14 @@ class Scheduler:
 
     def schedule(self) -> StepDelta:
         """The next step. It may schedule nothing, and still tell of finished or preempted requests."""
-        draft = StepDraft(self._next_step, self.config.max_num_batched_tokens)
+        draft = StepDraft(self._next_step, self.config.max_num_batched_tokens, self._next_drafts)
         prefill = self._prefill_allowed()
         self._schedule_running(draft, prefill)
         if prefill and not draft.preempted:
             self._admit(draft)
         self._check_progress(draft)
         self._covered[draft.step] = draft.covered
+        self._drafted[draft.step] = draft.drafts
         delta = draft.finish(frozenset(self._finished), self._reset)
         self._finished = []
         self._reset = []
@@ -106,30 +110,35 @@ class Scheduler:
         """Take the tokens that became visible; end what is answered in full. Returns the tokens that were taken.
 
         Dropped is what comes too late: the request has ended meanwhile (a stop token is noticed when it comes back, and
-        one more was sampled behind it), or it was preempted, and samples the token again after the resume.
+        one more was sampled behind it), or it was preempted, and samples the token again after the resume. Cut off is
+        what was accepted behind the request's end.
         """
-        ended, dropped = set(), set()
-        caching = self.config.async_scheduling  # of blocks whose last token was in flight when they were scheduled
+        ended: set[str] = set()
+        cut: dict[str, tuple[int, ...]] = {}  # what was taken of the tokens, where that isn't all
+        drafted = self._drafted.pop(result.step, {})
         for req_id, tokens in result.sampled.items():
             state = self._states.get(req_id)
             if state is None or result.step < state.valid_from_step:
-                dropped.add(req_id)
+                cut[req_id] = ()
                 continue
-            if not state.num_placeholders:
-                detail = f"{req_id} sampled with {state.num_computed} of {state.num_tokens} tokens computed"
-                raise BrokenInvariant("sampled_when_covered", result.step, detail)
-            state.num_placeholders -= 1
+            self._check_sampled(state, len(tokens), drafted.get(req_id, ()), result.step)
+            settle(state, len(drafted.get(req_id, ())), len(tokens))
+            before = state.num_tokens
             if state.append(tokens):
                 ended.add(req_id)
-            if caching:
-                self._kv.remember(state, state.num_computed)
+            if state.num_tokens - before < len(tokens):
+                cut[req_id] = tokens[: state.num_tokens - before]
+            if self._async:
+                self._kv.remember(state, state.num_computed)  # a block may have waited for its last token
+            else:
+                state.drafts = result.drafts.get(req_id, ())
         self._last_update = result.step
         self._covered.pop(result.step, None)
         if ended:
             self._end(ended)
-        if not dropped:
+        if not cut:
             return result.sampled
-        return {req_id: tokens for req_id, tokens in result.sampled.items() if req_id not in dropped}
+        return {req_id: kept for req_id, tokens in result.sampled.items() if (kept := cut.get(req_id, tokens))}
 
     def forced_reset(self) -> None:
         """Preempt everything that runs and forget all cached prefixes, as after a change of weights.
@@ -150,18 +159,20 @@ class Scheduler:
         while index < len(self._running) and draft.budget > 0:
             state = self._running[index]
             index += 1
-            count = state.num_tokens - state.num_computed
-            if state.num_placeholders and self._goes_on(state, draft.step):
-                count += state.num_placeholders
+            if state.num_placeholders and not self._goes_on(state, draft.step):
+                continue  # its last token is still in flight
+            if self._async and state.last_step != draft.step - 1:
+                state.drafts = ()  # placeholders name drafts of the step before, and it sat that out
+            count = state.num_tokens + state.num_placeholders - state.num_computed + len(state.drafts)
             if count != 1:
-                count = self._chunk(count, draft.budget)
-            if count == 0 or (not prefill and state.is_prefilling):
-                continue  # its last token is still in flight; or this is a step without prefill
+                count = self._chunk(within_model_len(state, count, self.config.max_model_len), draft.budget)
+            if count <= 0 or (not prefill and state.is_prefilling):
+                continue  # no room is left, if all drafts in flight are accepted; or this is a step without prefill
             end = state.num_computed + count
             added = [] if end <= state.capacity else self._grow(state, end, draft)
             if added is None:
                 return  # it preempted itself, and it was the last in the list
-            draft.add_known(state, count, added)
+            draft.add_known(state, count, added, take_drafts(state, end))
             if end // self.config.block_size > state.num_cached_blocks:
                 self._kv.remember(state, end)
             if state.num_computed <= state.num_prompt:
@@ -173,7 +184,7 @@ class Scheduler:
         """
         if not self._async or state.last_step != step - 1:
             return False
-        return state.num_tokens + state.num_placeholders < state.limit
+        return state.num_tokens + state.num_placeholders - state.num_drafts_in_flight < state.limit
 
     def _grow(self, state: RequestState, num_tokens: int, draft: StepDraft) -> list[int] | None:
         """Blocks for a running request, taken from the youngest ones if none is free. None: it was the youngest."""
@@ -219,6 +230,7 @@ class Scheduler:
     def _preempt(self, state: RequestState) -> None:
         """Recompute later: blocks go back, the history stays, it waits before all others."""
         self._kv.release(state)
+        drop_drafts(state)
         state.valid_from_step = self._next_step
         self._waiting.appendleft(state)
 
@@ -230,6 +242,15 @@ class Scheduler:
                 del self._states[state.req_id]
                 self._finished.append(state.req_id)
         self._running = [state for state in self._running if state.req_id not in ended]
+
+    def _check_sampled(self, state: RequestState, num_sampled: int, drafts: Drafts, step: int) -> None:
+        """Tokens come back for steps that cover their request, and no more than its drafts and one."""
+        if not state.num_placeholders:
+            detail = f"{state.req_id} sampled with {state.num_computed} of {state.num_tokens} tokens computed"
+            raise BrokenInvariant("sampled_when_covered", step, detail)
+        if not 1 <= num_sampled <= len(drafts) + 1:
+            detail = f"{state.req_id} shows {num_sampled} tokens of a step that verified {len(drafts)} drafts"
+            raise BrokenInvariant("accepted_within_drafts", step, detail)
 
     def _check_progress(self, draft: StepDraft) -> None:
         """A step that moves nothing while no result is awaited would repeat for ever: a token was not delivered."""

@@ -17,7 +17,9 @@ class RequestState:
     """Mutable: one for each unfinished request, owned by the scheduler.
 
     num_tokens       prompt plus what was sampled and came back; `limit` is where generation ends
-    num_placeholders tokens behind them that scheduled steps will sample: in flight
+    num_placeholders tokens behind them that scheduled steps will sample, if all their drafts are accepted: in flight
+    drafts           proposed tokens behind all these, which its next step verifies
+    num_drafts_in_flight  drafts among the tokens in flight
     num_computed     tokens whose KV is written, or will be by the steps already scheduled
     last_step        the last step that scheduled it, NEVER before the first and after a forced reset
     valid_from_step  results of earlier steps were in flight when it was preempted: their tokens are dropped
@@ -27,11 +29,13 @@ class RequestState:
     __slots__ = (
         "blocks",
         "capacity",
+        "drafts",
         "keys",
         "last_step",
         "limit",
         "num_cached_blocks",
         "num_computed",
+        "num_drafts_in_flight",
         "num_placeholders",
         "num_prompt",
         "num_tokens",
@@ -50,6 +54,8 @@ class RequestState:
         self.num_tokens = request.prompt_len
         self.num_computed = 0
         self.num_placeholders = 0
+        self.num_drafts_in_flight = 0
+        self.drafts: tuple[int, ...] = ()
         self.tokens: TokenIds = np.empty(limit, dtype=np.int32)
         self.tokens[: self.num_prompt] = request.prompt_token_ids()
         self.keys: list[bytes] = []

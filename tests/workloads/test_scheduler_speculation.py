@@ -1,0 +1,276 @@
+"""Drafts in the step stream: vLLM's recorded streams field by field, and the rules that they do not show."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+from stepscope.errors import BrokenInvariant, UsageError
+from stepscope.workloads.requests import Request
+from stepscope.workloads.scheduler import Scheduler, SchedulerConfig
+from stepscope.workloads.step import PLACEHOLDER, StepDelta, StepResult
+
+Accept = Callable[[int], int]
+"""Step -> how many drafts each row accepts, if it has so many."""
+
+
+class Drafting:
+    """A scheduler and a made-up worker that verifies drafts; it schedules `depth` steps before the first comes back."""
+
+    def __init__(self, k: int, accept: Accept, depth: int = 1, **limits: object) -> None:
+        self.k, self.accept, self.depth = k, accept, depth
+        self.scheduler = Scheduler(
+            SchedulerConfig(num_speculative_tokens=k, async_scheduling=depth > 1, **limits)  # type: ignore[arg-type]
+        )
+        self.deltas: list[StepDelta] = []
+        self.taken: dict[str, list[int]] = {}
+        self.waiting: deque[StepResult] = deque()
+
+    def add(self, requests: Iterable[Request]) -> None:
+        for request in requests:
+            self.scheduler.add_request(request)
+
+    def schedule(self) -> StepDelta:
+        delta = self.scheduler.schedule()
+        self.deltas.append(delta)
+        sampled = {}
+        for name in self.scheduler.covered(delta):
+            drafts = delta.scheduled_spec_decode_tokens.get(name, ())
+            sampled[name] = (7,) * (min(self.accept(delta.step), len(drafts)) + 1)
+        drafts = {} if self.depth > 1 else dict.fromkeys(sampled, (5,) * self.k)
+        self.waiting.append(StepResult(delta.step, sampled, drafts))
+        return delta
+
+    def deliver(self) -> None:
+        for name, tokens in self.scheduler.update(self.waiting.popleft()).items():
+            self.taken.setdefault(name, []).extend(tokens)
+
+    def step(self) -> StepDelta:
+        delta = self.schedule()
+        if len(self.waiting) == self.depth:
+            self.deliver()
+        return delta
+
+    def drain(self, most: int = 3000) -> list[StepDelta]:
+        while self.scheduler.has_unfinished() or self.scheduler.has_pending_finished():
+            assert len(self.deltas) < most
+            self.step()
+        return self.deltas
+
+
+def recorded(shared: Path, name: str) -> list[dict]:
+    with gzip.open(shared / "oracles" / "sched_golden" / f"{name}.jsonl.gz", "rt") as file:
+        return [json.loads(line) for line in file][1:]
+
+
+def row_of(delta: StepDelta) -> dict[str, object]:
+    """A delta in the words of the recordings."""
+    cached = delta.cached
+    assert not cached.resumed_req_ids
+    assert not cached.all_token_ids
+    blocks = [None if ids is None else [list(group) for group in ids] for ids in cached.new_block_ids]
+    columns = zip(cached.req_ids, cached.num_computed_tokens, cached.num_output_tokens, blocks, strict=True)
+    return {
+        "new": [
+            (new.req_id, new.prompt_token_ids.size, new.num_computed_tokens, [list(ids) for ids in new.block_ids])
+            for new in delta.new_requests
+        ],
+        "cached": list(columns),
+        "sched": list(delta.num_scheduled_tokens.items()),
+        "total": delta.total_num_scheduled_tokens,
+        "spec": [(name, len(drafts)) for name, drafts in delta.scheduled_spec_decode_tokens.items()],
+        "finished": sorted(delta.finished_req_ids),
+        "preempted": list(delta.preempted_req_ids),
+    }
+
+
+def wanted(row: dict) -> dict[str, object]:
+    return {
+        "new": [(new["id"], new["prompt_len"], new["computed"], new["blocks"]) for new in row["new"]],
+        "cached": [(known["id"], known["computed"], known["out"], known["new_blocks"]) for known in row["cached"]],
+        "sched": list(row["sched"].items()),
+        "total": row["total"],
+        "spec": list(row["spec"].items()),
+        "finished": row["finished"],
+        "preempted": row["preempted"],
+    }
+
+
+def test_four_drafts_accepted_in_every_other_step(shared, batch) -> None:
+    # GIVEN 16 requests of 100 + 60 tokens, all drafts accepted in even steps, none in odd ones
+    served = Drafting(4, lambda step: 0 if step % 2 else 4)
+    served.add(batch(16, 100, 60))
+    # WHEN, THEN the stream is vLLM's: block borders are crossed by drafts, and rejected ones leave their block behind
+    for want in recorded(shared, "v1_spec4_alternate_accept"):
+        got = row_of(served.step())
+        assert got == wanted(want), f"step {want['step']}"
+        came = {name: len(served.taken[name]) for name in want["sampled"]}
+        assert all(came[name] >= count for name, count in want["sampled"].items())
+    assert not served.scheduler.has_unfinished()
+    assert all(len(tokens) == 60 for tokens in served.taken.values())
+
+
+def test_two_steps_in_flight_reject_all(shared, batch) -> None:
+    # GIVEN a queue of two; what a step accepts is known two steps later, so every count runs ahead by 4
+    served = Drafting(4, lambda _: 0, depth=2)
+    served.add(batch(16, 100, 60))
+    rows = recorded(shared, "v2_async_spec4_reject_all")
+    # WHEN
+    served.drain()
+    # THEN the stream is vLLM's. Its driver doesn't record the empty step that is scheduled while the last is in flight
+    deltas = [delta for delta in served.deltas if delta.num_scheduled_tokens or delta.finished_req_ids]
+    assert len(served.deltas) == len(deltas) + 1
+    for delta, want in zip(deltas, rows, strict=True):
+        assert row_of(delta) == wanted(want), f"step {want['step']}"
+    assert all(len(tokens) == 60 for tokens in served.taken.values())
+
+
+def test_by_hand(ask) -> None:
+    # GIVEN 6 + 7 tokens in blocks of 4, three drafts a step, of which 3, 0, 1 are accepted
+    accepted = {0: 0, 1: 3, 2: 0, 3: 1}
+    served = Drafting(3, lambda step: accepted.get(step, 0), block_size=4, num_blocks=8, max_model_len=32)
+    served.add([ask("a", 6, 7)])
+    # WHEN
+    deltas = served.drain()
+    # THEN computed goes 6, 10, 11, 13: what was rejected is computed again, and the last step's extra token is cut off
+    assert [delta.num_scheduled_tokens for delta in deltas] == [{"a": 6}, {"a": 4}, {"a": 4}, {"a": 4}, {}]
+    assert [delta.cached.num_computed_tokens for delta in deltas] == [(), (6,), (10,), (11,), ()]
+    assert [delta.cached.num_output_tokens for delta in deltas] == [(), (1,), (5,), (6,), ()]
+    # blocks 1 2 hold 8 tokens, 10 need a third, 14 a fourth; 15 do as well
+    assert [delta.cached.new_block_ids for delta in deltas] == [(), (((3,),),), (((4,),),), (None,), ()]
+    assert len(served.taken["a"]) == 7
+    assert served.scheduler.num_free_blocks == 7
+
+
+def test_drafts_past_the_longest_sequence_are_dropped(ask) -> None:
+    # GIVEN a request that ends at max_model_len, with drafts that are never accepted
+    served = Drafting(4, lambda _: 0, max_model_len=12, block_size=4, num_blocks=8)
+    served.add([ask("a", 6, 50)])
+    # WHEN
+    deltas = served.drain()
+    # THEN as the end comes near fewer fit: tokens + drafts + the token behind them is at most 12
+    counts = [len(delta.scheduled_spec_decode_tokens.get("a", ())) for delta in deltas]
+    assert counts == [0, 4, 3, 2, 1, 0, 0]
+    assert [delta.num_scheduled_tokens.get("a", 0) for delta in deltas] == [6, 5, 4, 3, 2, 1, 0]
+    assert len(served.taken["a"]) == 6
+
+
+def test_in_flight_drafts_do_not_run_past_the_longest_sequence(ask) -> None:
+    # GIVEN the same with two steps in flight, where the second is scheduled as if all of the first were accepted
+    served = Drafting(4, lambda _: 0, depth=2, max_model_len=12, block_size=4, num_blocks=8)
+    served.add([ask("a", 6, 50)])
+    deltas = served.drain()
+    # THEN no step reaches past it, and the request is answered in full all the same
+    starts = {delta.step: delta.cached.num_computed_tokens for delta in deltas if delta.cached.req_ids}
+    assert all(starts[d.step][0] + d.num_scheduled_tokens["a"] <= 11 for d in deltas if d.cached.req_ids)
+    assert len(served.taken["a"]) == 6
+
+
+def test_the_budget_and_the_threshold_cut_drafts(ask) -> None:
+    # GIVEN two requests with 4 drafts each and 7 tokens a step
+    served = Drafting(4, lambda _: 4, max_num_batched_tokens=7, max_model_len=64, num_blocks=64, block_size=4)
+    served.add([ask("a", 3, 20), ask("b", 3, 20)])
+    deltas = [served.step() for _ in range(2)]
+    # THEN the second gets what is left: one token and one draft
+    assert deltas[1].num_scheduled_tokens == {"a": 5, "b": 2}
+    assert {name: len(drafts) for name, drafts in deltas[1].scheduled_spec_decode_tokens.items()} == {"a": 4, "b": 1}
+    # AND a threshold cuts a verification like a prompt
+    served = Drafting(4, lambda _: 4, long_prefill_token_threshold=3, max_model_len=64, num_blocks=64, block_size=4)
+    served.add([ask("a", 3, 20), ask("b", 3, 20)])
+    deltas = [served.step() for _ in range(2)]
+    assert deltas[1].num_scheduled_tokens == {"a": 3, "b": 3}
+    assert {len(drafts) for drafts in deltas[1].scheduled_spec_decode_tokens.values()} == {2}
+
+
+def test_a_preempted_request_loses_its_drafts_and_what_is_in_flight(batch) -> None:
+    # GIVEN two steps in flight and everything preempted between them
+    served = Drafting(2, lambda _: 2, depth=2, max_model_len=64, num_blocks=64, block_size=4)
+    served.add(batch(2, 5, 12))
+    served.step()
+    served.step()
+    served.scheduler.forced_reset()
+    delta = served.step()
+    # THEN it resumes without drafts, with the tokens that have come back: those of step 0
+    assert delta.cached.resumed_req_ids == {"r0", "r1"}
+    assert delta.num_scheduled_tokens == {"r0": 6, "r1": 6}
+    assert delta.scheduled_spec_decode_tokens == {}
+    assert delta.cached.num_output_tokens == (1, 1)
+    # AND the step that was in flight is dropped, then everything goes on to the end
+    served.drain()
+    assert all(len(tokens) == 12 for tokens in served.taken.values())
+
+
+def test_a_request_that_sat_out_a_step_drops_its_placeholders(ask) -> None:
+    # GIVEN a budget that lets only one of two decodes in, two steps in flight
+    served = Drafting(2, lambda _: 0, depth=2, max_num_batched_tokens=3, max_model_len=64, num_blocks=64, block_size=4)
+    served.add([ask("a", 2, 5), ask("b", 1, 5)])
+    seen: dict[str, int] = {}
+    for delta in served.drain():
+        for name, drafts in delta.scheduled_spec_decode_tokens.items():
+            # THEN placeholders are scheduled only right behind a step of the same request
+            assert seen[name] == delta.step - 1
+            assert set(drafts) == {PLACEHOLDER}
+        seen |= dict.fromkeys(delta.num_scheduled_tokens, delta.step)
+    assert [len(delta.num_scheduled_tokens) for delta in served.deltas[:3]] == [2, 1, 1]
+    back = next(delta for delta in served.deltas[1:] if "b" in delta.num_scheduled_tokens)
+    assert back.num_scheduled_tokens == {"b": 1}
+    assert all(len(tokens) == 5 for tokens in served.taken.values())
+
+
+def test_a_reserved_row_has_room_for_drafts_and_never_changes(batch) -> None:
+    for depth in (1, 2):
+        served = Drafting(
+            3, lambda step: step % 4, depth, max_model_len=64, num_blocks=64, block_size=4, reserve_output=True
+        )
+        served.add(batch(3, 7, 13))
+        assert all(blocks is None for delta in served.drain() for blocks in delta.cached.new_block_ids)
+        assert all(len(tokens) == 13 for tokens in served.taken.values())
+
+
+def test_rejected_tokens_are_never_found_again(ask) -> None:
+    # GIVEN a request whose drafts fill a block and are rejected
+    served = Drafting(4, lambda _: 0, max_model_len=64, num_blocks=64, block_size=4)
+    served.add([ask("a", 4, 2)])
+    served.drain()
+    # WHEN another one asks for the same prompt
+    served.add([ask("a", 4, 2)])
+    delta = served.step()
+    # THEN nothing is hit: a full block of the prompt would leave no token to compute, and drafts were not hashed
+    assert delta.new_requests[0].num_computed_tokens == 0
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("k", [1, 4, 7])
+def test_any_acceptance_answers_everything_in_a_small_pool(batch, k: int, depth: int) -> None:
+    # GIVEN a pool that makes requests give way to each other
+    served = Drafting(
+        k, lambda step: (step * 7) % (k + 1), depth, max_model_len=48, num_blocks=20, block_size=4, max_num_seqs=6
+    )
+    served.add(batch(9, 6, 21))
+    deltas = served.drain()
+    # THEN all are answered in full and every block comes back
+    assert {name: len(tokens) for name, tokens in served.taken.items()} == {f"r{index}": 21 for index in range(9)}
+    assert served.scheduler.num_free_blocks == 19
+    assert any(delta.preempted_req_ids for delta in deltas)
+
+
+def test_more_tokens_than_drafts_and_one_are_refused(ask) -> None:
+    served = Drafting(2, lambda _: 0, max_model_len=64)
+    served.add([ask("a", 4, 9)])
+    served.step()
+    delta = served.schedule()
+    assert len(delta.scheduled_spec_decode_tokens["a"]) == 2
+    with pytest.raises(BrokenInvariant, match=r"accepted_within_drafts.*4 tokens of a step that verified 2"):
+        served.scheduler.update(StepResult(delta.step, {"a": (1, 2, 3, 4)}))
+
+
+def test_the_pool_must_hold_the_drafts_too(ask) -> None:
+    # GIVEN 8 tokens in 2 blocks of 4: with 3 drafts the last step writes up to token 10
+    config = SchedulerConfig(block_size=4, num_blocks=3, num_speculative_tokens=3)
+    with pytest.raises(UsageError, match="10 tokens need 3 blocks"):
+        Scheduler(config).add_request(ask("a", 4, 4))
+    Scheduler(SchedulerConfig(block_size=4, num_blocks=3)).add_request(ask("a", 4, 4))
