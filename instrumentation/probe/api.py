@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Protocol, runtime_checkable
+
+
+class LateStep(Protocol):
+    """A step whose tokens come back after its end: a context manager around taking them in.
+
+    What is written inside belongs to the step that ended last, and at its end the step's tokens are visible.
+    """
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 class StepScope(Protocol):
@@ -18,6 +32,10 @@ class StepScope(Protocol):
 
     def note(self, **figures: int | float | bool | None) -> None:
         """Figures of the step's row, by column name of the table `steps`."""
+        ...
+
+    def late(self) -> LateStep:
+        """Hold the step's row back until the tokens have come back: its latency ends there, not with the step."""
         ...
 
 

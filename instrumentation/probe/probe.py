@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Literal
 
 from .api import DeviceMarks, PatientMarks
+from .late import HeldRows, LateTokens
 from .ledger import Ledger
 from .null import NULL_SCOPE, NullScope
 from .nvtx_ranges import NvtxMode, open_ranges
@@ -26,12 +27,13 @@ _NOTHING_NOTED: dict[str, int | float | bool | None] = {**dict.fromkeys(STEP_FIG
 class Step:
     """One step while it runs (the probe's StepScope). Each step gets its own."""
 
-    __slots__ = ("_figures", "_number", "_open", "_probe", "_start_ns", "_warmup")
+    __slots__ = ("_figures", "_late", "_number", "_open", "_probe", "_start_ns", "_warmup")
     keeps_figures = True
 
     def __init__(self, probe: Probe, number: int) -> None:
         self._probe = probe
         self._number = number
+        self._late: LateTokens | None = None
         self._figures = _NOTHING_NOTED.copy()  # holds every column from the start: its values are the row, in order
 
     def phase(self, name: str) -> TimedPhase:
@@ -42,6 +44,11 @@ class Step:
         """Figures for the step's row; a name that `steps` does not have is our own mistake."""
         self._figures.update(figures)
         assert len(self._figures) == len(STEP_FIGURES), f"no such column in steps, one of {sorted(figures)}"
+
+    def late(self) -> LateTokens:
+        """Hold this step's row back until its tokens have come back (see `LateTokens`)."""
+        self._late = self._probe.late_tokens(self._start_ns)
+        return self._late
 
     def __enter__(self) -> Step:
         self._warmup = self._probe.warmup
@@ -63,12 +70,14 @@ class Step:
         """
         self._open = False
         end_ns = self._probe.close_step()
-        figures = self._figures
+        figures, late = self._figures, self._late
+        times, behind = (self._number, self._start_ns, end_ns), (self._warmup, complete)
         if figures["latency_ns"] == _UNSET:
-            figures["latency_ns"] = end_ns - self._start_ns if complete else None
-        self._probe.ledger.rows["steps"].append(
-            (self._number, self._start_ns, end_ns, *figures.values(), self._warmup, complete)
-        )
+            figures["latency_ns"] = end_ns - self._start_ns if complete and late is None else None
+        if late is None:
+            self._probe.held.write((*times, *figures.values(), *behind))
+        else:
+            late.hold(times, figures, behind)
 
 
 class Probe:
@@ -107,6 +116,9 @@ class Probe:
         self._stack = RangeStack(ledger, clock, lane, open_ranges(nvtx))
         self._range_type = TimedRange if self._stack.nvtx is None else TracedRange
         self._step: Step | None = None
+        self.held = HeldRows(ledger)
+        self.last_start_ns = 0
+        """Start of the step that was opened last."""
         self._ranges: dict[str, TimedRange] = {}
         self._phases: dict[str, TimedPhase] = {}
 
@@ -128,6 +140,10 @@ class Probe:
         except KeyError:
             return self._phases.setdefault(name, TimedPhase(self._stack, name, self._marks, self._pending))
 
+    def late_tokens(self, start_ns: int) -> LateTokens:
+        """For a step that began at `start_ns`; callers go through the step's scope."""
+        return LateTokens(self._stack, self.held, start_ns)
+
     @property
     def scope(self) -> Step | NullScope:
         """The open step; outside steps a scope that keeps nothing."""
@@ -145,7 +161,8 @@ class Probe:
         stack.floor = len(stack.open)
         if stack.nvtx is not None:
             stack.nvtx.push("step")
-        return stack.now()
+        self.last_start_ns = start_ns = stack.now()
+        return start_ns
 
     def close_step(self) -> int:
         """End the open step: close what was left open, leave the ledger outside steps, return the end."""
@@ -165,8 +182,9 @@ class Probe:
         self._pending.resolve()
 
     def finish(self) -> None:
-        """At the end of a run, after the device was synchronised: write every phase that is still held back."""
+        """At the end of a run, after the device was synchronised: write every phase and step still held back."""
         self._pending.give_up()
+        self.held.give_up()
 
     def diagnostics(self) -> tuple[tuple[str, str, str], ...]:
         """(table, column, reason) for what this probe could not measure."""
