@@ -79,10 +79,11 @@ class TritonAttention:
     ) -> torch.Tensor:
         """Attention alone, for callers whose own kernel wrote the cache. query [Q', heads, head_dim]."""
         assert isinstance(metadata, TritonAttentionMetadata), "metadata of another backend"
-        query = query.contiguous()
-        if metadata.single_queries:
-            return _attend_single(query, key_cache, value_cache, metadata.common)
-        return _attend_mixed(query, key_cache, value_cache, metadata.common)
+        query, common = query.contiguous(), metadata.common
+        if not metadata.single_queries:
+            return attend_mixed(query, key_cache, value_cache, common, mixed_tiles(query))
+        splits = splits_for(min(common.num_reqs, query.shape[0]), key_cache.shape[2])
+        return attend_single(query, key_cache, value_cache, common, decode_tiles(query), splits)
 
 
 def mixed_tiles(query: torch.Tensor) -> Tiles:
@@ -123,12 +124,12 @@ def _shape(
     }
 
 
-def _attend_mixed(
-    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, common: CommonAttentionMetadata
+def attend_mixed(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, common: CommonAttentionMetadata, tiles: Tiles
 ) -> torch.Tensor:
-    """Padding tokens belong to no block of any row, so their zeros stay."""
+    """Any batch. Padding tokens belong to no block of any row, so their zeros stay."""
     out = torch.zeros_like(query)
-    tiles, group = mixed_tiles(query), query.shape[1] // keys.shape[2]
+    group = query.shape[1] // keys.shape[2]
     block_q = max(tiles.query_rows // triton.next_power_of_2(group), 1)
     grid = (keys.shape[2], query.shape[0] // block_q + common.num_reqs)
     mixed_attention[grid](
@@ -139,13 +140,16 @@ def _attend_mixed(
     return out
 
 
-def _attend_single(
-    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, common: CommonAttentionMetadata
+def attend_single(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, common: CommonAttentionMetadata, tiles: Tiles,
+    splits: int,
 ) -> torch.Tensor:
-    """Tokens behind the rows are padding of a piecewise graph: no row of the table is theirs, so their zeros stay."""
+    """One query a row, its keys in `splits` parts, a power of two.
+
+    Tokens behind the rows are padding of a piecewise graph: no row of the table is theirs, so their zeros stay.
+    """
     tokens, heads, head_dim = query.shape
     rows, kv_heads = min(common.num_reqs, tokens), keys.shape[2]
-    splits = splits_for(rows, kv_heads)
     out = torch.empty_like(query) if rows == tokens else torch.zeros_like(query)
     parts = (rows, heads, splits) if splits > 1 else (0,)
     partial = torch.empty((*parts, head_dim), dtype=torch.float32, device=query.device)
@@ -154,7 +158,7 @@ def _attend_single(
         query, keys, values, out, partial, stats, common.block_table, common.seq_lens, common.block_table.stride(0),
         keys.stride(1), keys.stride(2), SPLITS=splits,
         BLOCK_M=max(MIN_DOT_ROWS, triton.next_power_of_2(heads // kv_heads)),
-        **_shape(query, keys, decode_tiles(query), common),
+        **_shape(query, keys, tiles, common),
     )
     if splits > 1:
         reduce_splits[(rows * heads,)](partial, stats, out, SPLITS=splits, HEAD_DIM=head_dim)
