@@ -143,7 +143,7 @@ def measure(config: ModelConfig, weights: DecoderWeights, n: int, kv: int) -> di
 
         @torch.inference_mode()
         def forward(model=model, metadata=metadata):
-            return model.forward(ids, positions, cache, backend, metadata)
+            return model.forward(ids, positions, cache, backend, (metadata,) * config.num_hidden_layers)
 
         graph = capture(forward)
         found[f"{name}_graph_us"] = [round(value, 1) for value in replay_us(graph)]

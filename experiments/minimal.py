@@ -49,7 +49,7 @@ class _Watcher:
         if self.fault is not None and self.step == self.focus and name == self.fault.point:
             self.fault.plant(self.runner, facts)
         if name == "slot_mapping":
-            used = {req_id: len(state.block_ids) for req_id, state in self.requests.items()}
+            used = {req_id: len(state.block_ids[0]) for req_id, state in self.requests.items()}
             self.record = take_record(facts["inputs"], used)  # type: ignore[arg-type]
         if name == self.stop_at and self.step == self.focus:
             self.stopped += describe(name, facts)

@@ -83,6 +83,6 @@ def _inputs(containers: Containers, shape: ReplayShape, rows: _Rows, flat: tuple
         seq_lens=rows.lens.astype(narrow), logits_indices=starts[1:] - 1, discard=prefilling, is_prefilling=prefilling,
         input_ids=containers.input_ids, positions_gpu=containers.positions,
         query_start_loc_gpu=containers.query_start_loc, seq_lens_gpu=containers.seq_lens,
-        block_table_gpu=containers.block_table, slot_mapping=containers.slot_mapping,
+        groups=containers.groups,
         logits_indices_gpu=containers.query_start_loc[1:],
     )  # fmt: skip

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 CommitOrder = Literal["first", "last", "skip"]
+BatchState = Literal["persistent", "stable_slots", "rebuild"]
+BlockTableCommit = Literal["full", "dirty_rows", "staged"]
 CopyStream = Literal["compute", "dedicated"]
 DeviceBuffers = Literal["single_guarded", "single_unguarded", "double", "staged_d2d"]
 Staging = Literal["pinned_ring", "pinned_single", "pageable", "fresh_pinned"]
@@ -17,6 +19,8 @@ SlotMappingBackend = Literal["triton", "torch", "host"]
 LogitsMode = Literal["last_position", "all_positions"]
 GraphModeSwitch = Literal["none", "piecewise", "full", "full_decode_only", "full_and_piecewise"]
 AttentionSwitch = Literal["auto", "torch", "triton"]
+MetadataReuse = Literal["shared", "per_layer"]
+TokenHandoff = Literal["sync", "async_slice", "async_scatter", "async_auto"]
 CheckMode = Literal["off", "sample", "every"]
 
 
@@ -30,7 +34,10 @@ class RunnerConfig:
     num_blocks              KV blocks on the device, block 0 (the null block) included
     ring_slots              slots of a pinned ring
     capture_sizes           "default", "vllm", "exact", or the sizes themselves
-    table_width             block-table width in blocks; None derives it from max_model_len
+    table_width             block-table width in blocks of every group; None derives it from max_model_len
+    kv_groups               what each KV cache group keeps: "full", "window=128" or "state", each with "/32" behind it
+                            for a block size of its own; in the order of a request's block lists
+    kernel_block_size       tokens a block as kernels see it; None is the manager's, which must be a multiple
     """
 
     max_num_seqs: int = 256
@@ -39,6 +46,8 @@ class RunnerConfig:
     block_size: int = 16
     num_blocks: int = 8192
     table_width: int | None = None
+    kv_groups: tuple[str, ...] = ("full",)
+    kernel_block_size: int | None = None
     model: str = "tiny"
     model_seed: int = 0
     commit_order: CommitOrder = "first"
@@ -50,7 +59,9 @@ class RunnerConfig:
     slot_mapping: SlotMappingBackend = "triton"
     logits: LogitsMode = "last_position"
     attention: AttentionSwitch = "auto"
+    metadata_reuse: MetadataReuse = "shared"
     graph_mode: GraphModeSwitch = "none"
     capture_sizes: str | tuple[int, ...] = "default"
     max_capture_size: int | None = None
+    token_handoff: TokenHandoff = "sync"
     check: CheckMode = "off"

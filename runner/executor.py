@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import torch
 
-from .attention.islands import Islands
+from .attention.islands import IslandMetadata, Islands
+from .attention.layers import LayerMetadata
 from .attention.metadata import AttentionBackend, CommonAttentionMetadata
 from .config import RunnerConfig
 from .devices.base import Device, GraphKey, NoGraphMemory, Work
 from .dispatch import mode_pair
 from .inputs.containers import Containers
-from .inputs.step_inputs import StepInputs
+from .inputs.step_inputs import GroupTensors, StepInputs
 from .models.kv_cache import KVCache
 from .models.llama import LlamaModel
 from .plan import ExecutionPlan
@@ -27,17 +28,18 @@ class Executor:
     """
 
     def __init__(
-        self, device: Device, model: LlamaModel, kv_cache: KVCache, backend: AttentionBackend, config: RunnerConfig
+        self, device: Device, model: LlamaModel, kv_cache: KVCache, attention: LayerMetadata, config: RunnerConfig
     ) -> None:
         self._device = device
         self._model = model
         self._kv_cache = kv_cache
-        self._backend = backend
+        self._layers = attention
+        self._backend = attention.backend
         # A slot-mapping kernel is the first reader of the block table's copy; without one the forward is.
         self._reads_table_first = config.slot_mapping == "host"
         # Where mixed batches have no full graph, a full graph only ever meets rows of one token.
         self._full_is_uniform = mode_pair(config.graph_mode).mixed != "full"
-        self._metadata: object = None
+        self._metadata: Sequence[object] = ()
         self.uncaptured: dict[GraphKey, str] = {}
         """Keys that the device had no memory for, each with the driver's reason."""
 
@@ -55,16 +57,16 @@ class Executor:
         islands = Islands(self._device, self._backend, lambda: self._metadata)
         hidden = self._device.empty((max(key.tokens for key in keys), shape.hidden_size), shape.torch_dtype)
         for key in keys:
-            self._metadata = self._backend.build(self._padding_only(key, containers))
+            self._metadata = self._padding_only(key, containers)
             backend = islands if key.mode == "piecewise" else self._backend
             forward = self._forward(containers.input_ids[: key.tokens], containers.positions[: key.tokens], backend)
             try:
                 self._device.capture(key, _into(hidden[: key.tokens], forward))
             except NoGraphMemory as error:
                 self.uncaptured[key] = str(error)
-        self._metadata = None
+        self._metadata = ()
 
-    def run(self, plan: ExecutionPlan, inputs: StepInputs, metadata: object) -> torch.Tensor:
+    def run(self, plan: ExecutionPlan, inputs: StepInputs, metadata: Sequence[object]) -> torch.Tensor:
         """Hidden states [padded_tokens, hidden]; rows behind num_tokens are padding. Valid until the next run."""
         self._metadata = metadata
         work = Work("forward", plan.padded_tokens, plan.padded_reqs)
@@ -80,23 +82,25 @@ class Executor:
         return self._device.launch("forward", forward, work, consumes=consumes)
 
     def _first_reads(self, inputs: StepInputs) -> tuple[int, ...]:
-        if not self._reads_table_first or inputs.table_copy is None:
-            return ()
-        return (inputs.table_copy,)
+        return inputs.table_copies if self._reads_table_first else ()
 
     def _forward(
         self, input_ids: torch.Tensor, positions: torch.Tensor, backend: AttentionBackend
     ) -> Callable[[], torch.Tensor]:
         def forward() -> torch.Tensor:
-            return self._model.forward(input_ids, positions, self._kv_cache, backend, self._metadata)
+            metadata = self._metadata
+            if isinstance(backend, Islands):
+                metadata = [IslandMetadata(*each) for each in enumerate(metadata)]
+            return self._model.forward(input_ids, positions, self._kv_cache, backend, metadata)
 
         return forward
 
-    def _padding_only(self, key: GraphKey, containers: Containers) -> CommonAttentionMetadata:
+    def _padding_only(self, key: GraphKey, containers: Containers) -> tuple[object, ...]:
         """Metadata of a step without a request, in the shape that `key` runs and at the addresses that steps use."""
         tokens = key.tokens
         rows = min(tokens, containers.seq_lens.numel()) if key.rows is None else key.rows
-        return CommonAttentionMetadata(
+        groups = [GroupTensors(group.block_table[:rows], group.slots[:tokens]) for group in containers.groups]
+        common = CommonAttentionMetadata(
             num_reqs=rows,
             num_actual_reqs=0,
             num_tokens=tokens,
@@ -105,14 +109,15 @@ class Executor:
             max_seq_len=0,
             query_start_loc=containers.query_start_loc[: rows + 1],
             seq_lens=containers.seq_lens[:rows],
-            block_table=containers.block_table[:rows],
-            slot_mapping=containers.slot_mapping[:tokens],
+            block_table=groups[0].block_table,
+            slot_mapping=groups[0].slots,
             positions=containers.positions[:tokens],
             query_start_loc_cpu=np.zeros(rows + 1, dtype=np.int32),
             seq_lens_cpu=np.zeros(rows, dtype=np.int32),
             is_prefilling=np.zeros(rows, dtype=np.bool_),
             uniform=key.mode == "full" and self._full_is_uniform,
         )
+        return self._layers.build(common, groups)
 
 
 def _into(out: torch.Tensor, forward: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:

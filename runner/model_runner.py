@@ -11,8 +11,10 @@ from ..instrumentation.probe.ledger import Ledger
 from ..workloads.step import StepDelta, StepResult
 from .config import RunnerConfig
 from .devices.base import Device
+from .handoff.pending import PendingStep, make_outputs
 from .inputs.step_inputs import StepInputs
 from .invariants.checker import InvariantChecks, make_checker
+from .kv_groups import resolve_groups
 from .plan import ExecutionPlan
 from .probe_points import Observer, ProbePoints
 from .state.update import UpdateFigures
@@ -21,7 +23,9 @@ from .wiring import Site, Stages, build_stages
 
 
 class ModelRunner:
-    """One runner on one device. `execute` is called once a step, in the order of the deltas.
+    """One runner on one device. Each delta is submitted once, in order; its tokens are collected from what that returns.
+    With an asynchronous hand-off of tokens the next step may be submitted before that, with `sync` it may as well, but
+    the tokens are back before `submit` returns.
 
     After an exception the runner's state is that of a step cut short; it must not be used again.
     """
@@ -39,11 +43,17 @@ class ModelRunner:
         self.metadata = stages.metadata
         self.executor = stages.executor
         self.sampler = stages.sampler
+        self.outputs = make_outputs(device, probe, self.state, checks.after_sample, stages.handoff)
 
     def execute(self, delta: StepDelta) -> StepResult:
-        """Run one step and return the tokens that became visible.
+        """Run one step to its end and return the tokens that became visible. Raises as `submit` and `result` do."""
+        return self.submit(delta).result()
 
-        Raises UsageError for a delta that makes no sense and BrokenInvariant when a check fails.
+    def submit(self, delta: StepDelta) -> PendingStep:
+        """Enqueue one step; `result()` of what is returned waits for the tokens that become visible.
+
+        Raises UsageError for a delta that makes no sense, or when too many steps are in flight, and BrokenInvariant
+        when a check fails.
         """
         batch, ranged = self.state.batch, self.probe.range
         with self.probe.step(delta.step) as step:
@@ -61,27 +71,28 @@ class ModelRunner:
             self.checks.after_preprocess(delta, self.state, inputs, self.metadata.common)
             with step.phase("forward"):
                 hidden = self.executor.run(plan, inputs, metadata)
-                self.inputs.readers_done()
+                self.inputs.forward_enqueued()
                 if step.keeps_figures:  # here, because the device is busy meanwhile
                     _note(step, update, inputs, plan)
             with step.phase("sample"):
                 self._report_logits(inputs)
-                result = self.sampler.sample(hidden, inputs, batch.sampling)
-                self.state.commit_tokens(result)
-            self.checks.after_sample(result)
-            return result
+                sampled = self.sampler.sample(hidden, inputs, batch.sampling)
+                self.inputs.sampling_enqueued()
+                pending = self.outputs.send(sampled, inputs, step)
+            self.checks.submitted(inputs, sampled.sampled)
+            return pending
 
     def observe(self, observer: Observer | None) -> None:
         """Have `observer` called at the eight points of every later step; None takes it away."""
         self.points.observe(observer)
 
-    def _idle_step(self, step: StepScope, delta: StepDelta, update: UpdateFigures) -> StepResult:
+    def _idle_step(self, step: StepScope, delta: StepDelta, update: UpdateFigures) -> PendingStep:
         """A delta without tokens only changes membership: finished and preempted requests leave."""
         self.checks.after_preprocess(delta, self.state, None, None)
         _note_update(step, update)
         step.note(num_reqs=0, num_tokens=0, padded_tokens=0, padded_reqs=0, kv_tokens_sum=0, kv_tokens_max=0)
         step.note(num_prefill=0, num_decode=0)
-        return StepResult(delta.step, {})
+        return PendingStep(delta.step, lambda: StepResult(delta.step, {}))
 
     def _report_logits(self, inputs: StepInputs) -> None:
         if self.points.active:
@@ -115,7 +126,7 @@ def build_runner(
             f" max_num_batched_tokens ({config.max_num_batched_tokens}), max_model_len ({config.max_model_len}),"
             f" num_blocks ({config.num_blocks}) and block_size ({config.block_size})"
         ) from error
-    return ModelRunner(stages, device, probe, make_checker(config.check, config.block_size, device.paused), points)
+    return ModelRunner(stages, device, probe, make_checker(config.check, resolve_groups(config), device.paused), points)
 
 
 def _out_of_memory(error: MemoryError | RuntimeError) -> bool:

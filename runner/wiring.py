@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,26 +12,39 @@ from ..instrumentation.probe.api import ProbeLike
 from ..instrumentation.probe.ledger import Ledger
 from .attention.common import MetadataBuilder
 from .attention.factory import make_attention
+from .attention.layers import LayerMetadata, LayerSpec
 from .buffers.factory import BufferFactory
 from .buffers.road import Road
 from .config import RunnerConfig
 from .devices.base import Device
 from .dispatch import Dispatcher, row_capacity
 from .executor import Executor
+from .handoff.outputs import OutputRing
+from .handoff.strategy import Handoff, make_handoff
 from .inputs.commit_order import make_commit
 from .inputs.copy_ordering import CopyOrdering, make_copy_ordering
 from .inputs.flat_indices import FlatIndexBuilder
 from .inputs.prepare import DeviceTensors, InputBuffers, InputPreparation, Strategies
-from .inputs.slot_mapping import HostSlotMapper, SlotMapper, SlotTensors, make_device_mapper
+from .inputs.slot_mapping import (
+    PAD_SLOT,
+    GroupMappers,
+    HostSlotMapper,
+    SlotMapper,
+    SlotTensors,
+    make_device_mapper,
+)
+from .inputs.step_inputs import GroupTensors
 from .inputs.token_gather import make_gather
-from .models.kv_cache import allocate_kv_cache
+from .kv_groups import KVGroup, assign_layers, resolve_groups
+from .models.config import ModelConfig
+from .models.kv_cache import allocate_group_caches
 from .models.llama import load_model
 from .probe_points import ProbePoints
 from .sampling.sampler import Sampler
 from .state.block_table import BlockTable, aligned_width
+from .state.block_tables import BlockTables
 from .state.input_batch import InputBatch
 from .state.update import WorkerState
-from .validity import blocks_per_sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +74,7 @@ class Stages:
     metadata: MetadataBuilder
     executor: Executor
     sampler: Sampler
+    handoff: Handoff
 
 
 def build_stages(site: Site) -> Stages:
@@ -70,32 +85,68 @@ def build_stages(site: Site) -> Stages:
         device, site.ledger, config.staging, ring_slots=config.ring_slots,
         road=Road(make_guard=lambda *_: ordering.guard),
     )
-    table = build_block_table(site, buffers, ordering)
+    tables = build_block_tables(site, buffers, ordering)
     staged = _input_buffers(site, buffers, ordering)
-    inputs = _preparation(site, buffers, ordering, table, staged)
+    handoff = make_handoff(
+        config.token_handoff, device,
+        lambda: buffers.buffer("handoff_rows", 2 * site.rows, torch.int32, stream=ordering.stream),
+    )
+    inputs = _preparation(site, buffers, ordering, tables, staged, handoff)
     backend = make_attention(config.attention, device, config.graph_mode)
     model = load_model(
         config.model, config.model_seed, device, attention=backend.name, max_positions=config.max_model_len
     )
-    cache = allocate_kv_cache(device, model.config, config.num_blocks, config.block_size)
-    executor = Executor(device, model, cache, backend, config)
+    layers = LayerMetadata(backend, layer_specs(tables.groups, model.config), config.metadata_reuse)
+    of_layer = [spec.group for spec in layers.layers]
+    cache = allocate_group_caches(device, model.config, config.num_blocks, tables.groups, of_layer)
+    executor = Executor(device, model, cache, layers, config)
     dispatcher = Dispatcher(config.graph_mode, site.sizes, site.rows, site.ledger, device.captured)
     executor.capture_all(dispatcher.keys(), inputs.containers)
     return Stages(
-        state=WorkerState(InputBatch(config, table), site.points, device.tensor_device),
+        state=WorkerState(InputBatch(config, tables), site.points),
         inputs=inputs,
         dispatcher=dispatcher,
-        metadata=MetadataBuilder(backend, site.points),
+        metadata=MetadataBuilder(layers, site.points),
         executor=executor,
-        sampler=Sampler(device, model, site.probe, config),
+        sampler=Sampler(device, model, site.probe, config, output_ring(site, handoff)),
+        handoff=handoff,
     )
 
 
-def build_block_table(site: Site, buffers: BufferFactory, ordering: CopyOrdering) -> BlockTable:
-    """The table of the one KV cache group; its width is aligned unless the configuration sets it."""
-    config = site.config
-    width = config.table_width or aligned_width(blocks_per_sequence(config), config.block_size)
-    return BlockTable(buffers.table("block_table", site.rows, width, stream=ordering.stream))
+def output_ring(site: Site, handoff: Handoff) -> OutputRing:
+    """Slots for the tokens of the steps in flight."""
+    pinned = site.config.staging != "pageable"
+    return OutputRing(site.device, site.config.max_num_seqs, handoff.depth, pinned=pinned)
+
+
+def build_block_tables(site: Site, buffers: BufferFactory, ordering: CopyOrdering) -> BlockTables:
+    """A table for each KV cache group."""
+    groups = resolve_groups(site.config)
+    tables = [
+        BlockTable(buffers.table(_numbered("block_table", index), site.rows, width, stream=ordering.stream))
+        for index, width in enumerate(table_width(site.config, group) for group in groups)
+    ]
+    return BlockTables(groups, tables)
+
+
+def layer_specs(groups: Sequence[KVGroup], model: ModelConfig) -> tuple[LayerSpec, ...]:
+    """Where each layer's blocks are and what it sees: its own window, or, in a model without windows, its group's."""
+    chosen = assign_layers(groups, model.windows, model.num_hidden_layers)
+    windows = model.windows or tuple(groups[index].window for index in chosen)
+    return tuple(LayerSpec(group, window) for group, window in zip(chosen, windows, strict=True))
+
+
+def table_width(config: RunnerConfig, group: KVGroup) -> int:
+    """Entries of a row: aligned unless the configuration sets it or the group keeps a state, which no kernel pages."""
+    blocks = group.blocks_for(config.max_model_len)
+    if not group.has_slots:
+        return blocks
+    return config.table_width or aligned_width(blocks, group.kernel_block_size)
+
+
+def _numbered(name: str, group: int) -> str:
+    """Buffers of the first group keep the plain name."""
+    return f"{name}.{group}" if group else name
 
 
 def _input_buffers(site: Site, buffers: BufferFactory, ordering: CopyOrdering) -> InputBuffers:
@@ -109,40 +160,53 @@ def _input_buffers(site: Site, buffers: BufferFactory, ordering: CopyOrdering) -
 
 
 def _preparation(
-    site: Site, buffers: BufferFactory, ordering: CopyOrdering, table: BlockTable, staged: InputBuffers
-) -> InputPreparation:
+    site: Site, buffers: BufferFactory, ordering: CopyOrdering, tables: BlockTables, staged: InputBuffers,
+    handoff: Handoff,
+) -> InputPreparation:  # fmt: skip
     config, rows, tokens = site.config, site.rows, site.config.max_num_batched_tokens
-    mapper, tensors = _slot_mapper(site, buffers, ordering, table, staged)
+    mapper, tensors = _slot_mapper(site, buffers, ordering, tables, staged)
     strategies = Strategies(
         commit=make_commit(config.commit_order, site.probe),
         ordering=ordering,
         indices=FlatIndexBuilder(rows, tokens),
         gather=make_gather(config.token_gather, rows, tokens, config.max_model_len),
         slots=mapper,
+        handoff=handoff,
     )
     return InputPreparation(site.probe, site.points, staged, tensors, strategies)
 
 
 def _slot_mapper(
-    site: Site, buffers: BufferFactory, ordering: CopyOrdering, table: BlockTable, staged: InputBuffers
+    site: Site, buffers: BufferFactory, ordering: CopyOrdering, tables: BlockTables, staged: InputBuffers
 ) -> tuple[SlotMapper, DeviceTensors]:
-    """The mapper and the tensors that it fills; on the host it fills staged buffers and copies them."""
-    config, tokens, fence = site.config, site.config.max_num_batched_tokens, ordering.before_readers
-    if config.slot_mapping == "host":
-        slots = buffers.buffer("slot_mapping", tokens, torch.int64, stream=ordering.stream)
-        last = buffers.buffer("logits_indices", site.rows, torch.int64, stream=ordering.stream)
-        mapper = HostSlotMapper(slots, last, config.block_size, fence)
-        return mapper, DeviceTensors(table.staging.gpu, slots.gpu, last.gpu)
-    tensors = DeviceTensors(
-        block_table=table.staging.gpu,
-        slot_mapping=site.device.empty((tokens,), torch.int64),
-        logits_indices=site.device.empty((site.rows,), torch.int64),
-    )
-    operands = SlotTensors(
-        query_start_loc=staged.query_start_loc.gpu,
-        positions=staged.positions.gpu,
-        block_table=tensors.block_table,
-        slots=tensors.slot_mapping,
-        logits_indices=tensors.logits_indices,
-    )
-    return make_device_mapper(config.slot_mapping, site.device, operands, config.block_size, fence), tensors
+    """The mappers and the tensors that they fill; on the host they fill staged buffers and copy them."""
+    host = site.config.slot_mapping == "host"
+    tokens, stream = site.config.max_num_batched_tokens, ordering.stream
+    mappers: list[SlotMapper] = []
+    groups: list[GroupTensors] = []
+    last = buffers.buffer("logits_indices", site.rows, torch.int64, stream=stream) if host else None
+    logits_indices = last.gpu if last is not None else site.device.empty((site.rows,), torch.int64)
+    keeping = [index for index, group in enumerate(tables.groups) if group.has_slots]
+    for index, (group, table) in enumerate(zip(tables.groups, tables.tables, strict=True)):
+        fence = ordering.before_readers if index == keeping[-1 if host else 0] else _no_fence
+        if not group.has_slots:
+            slots = site.device.empty((tokens,), torch.int64).fill_(PAD_SLOT)
+        elif last is not None:
+            buffer = buffers.buffer(_numbered("slot_mapping", index), tokens, torch.int64, stream=stream)
+            logits = None if mappers else last
+            mappers.append(HostSlotMapper(buffer, logits, group.kernel_block_size, fence, group=index))
+            slots = buffer.gpu
+        else:
+            slots = site.device.empty((tokens,), torch.int64)
+            operands = SlotTensors(
+                staged.query_start_loc.gpu, staged.positions.gpu, table.staging.gpu, slots, logits_indices
+            )
+            kind = site.config.slot_mapping
+            mappers.append(make_device_mapper(kind, site.device, operands, group.kernel_block_size, fence))
+        groups.append(GroupTensors(table.staging.gpu, slots))
+    mapper = mappers[0] if len(mappers) == 1 else GroupMappers(mappers)
+    return mapper, DeviceTensors(tuple(groups), logits_indices)
+
+
+def _no_fence() -> None:
+    """Another group's mapping stands at the border between copies and readers."""

@@ -44,7 +44,7 @@ class Stack:
                 LayerKV(*(torch.zeros(shape, dtype=config.torch_dtype, device=device) for _ in range(2)))
                 for _ in range(config.num_hidden_layers)
             ),
-            shape[0], BLOCK_SIZE,
+            shape[0],
         )  # fmt: skip
         self._input_ids = torch.arange(max_tokens, device=device, dtype=torch.int32) % config.vocab_size
         self._positions = torch.arange(max_tokens, device=device) % 4096
@@ -57,8 +57,9 @@ class Stack:
         """Hidden states of `tokens` single queries."""
         metadata = self._backend.build(self._common(tokens))
         return self.model.forward(
-            self._input_ids[:tokens], self._positions[:tokens], self._cache, self._backend, metadata
-        )
+            self._input_ids[:tokens], self._positions[:tokens], self._cache, self._backend,
+            (metadata,) * self.model.config.num_hidden_layers,
+        )  # fmt: skip
 
     def _common(self, tokens: int) -> CommonAttentionMetadata:
         return CommonAttentionMetadata(

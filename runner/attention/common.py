@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..inputs.step_inputs import BoolArray, IntArray, StepInputs
+from ..inputs.step_inputs import BoolArray, GroupTensors, IntArray, StepInputs
 from ..plan import ExecutionPlan
 from ..probe_points import ProbePoints
-from .metadata import AttentionBackend, CommonAttentionMetadata
+from .layers import LayerMetadata
+from .metadata import CommonAttentionMetadata
 
 S = TypeVar("S", bound=np.generic)
 
@@ -21,8 +22,7 @@ class DeviceViews(NamedTuple):
 
     query_start_loc: torch.Tensor
     seq_lens: torch.Tensor
-    block_table: torch.Tensor
-    slot_mapping: torch.Tensor
+    groups: tuple[GroupTensors, ...]
     positions: torch.Tensor
 
 
@@ -33,8 +33,7 @@ def device_views(inputs: StepInputs, rows: int, tokens: int) -> DeviceViews:
     return DeviceViews(
         query_start_loc=inputs.query_start_loc_gpu[: rows + 1],
         seq_lens=inputs.seq_lens_gpu[:rows],
-        block_table=inputs.block_table_gpu[:rows],
-        slot_mapping=inputs.slot_mapping[:tokens],
+        groups=tuple(GroupTensors(group.block_table[:rows], group.slots[:tokens]) for group in inputs.groups),
         positions=inputs.positions_gpu[:tokens],
     )
 
@@ -54,8 +53,8 @@ def common_metadata(
         max_seq_len=int(inputs.seq_lens.max()),
         query_start_loc=views.query_start_loc,
         seq_lens=views.seq_lens,
-        block_table=views.block_table,
-        slot_mapping=views.slot_mapping,
+        block_table=views.groups[0].block_table,
+        slot_mapping=views.groups[0].slots,
         positions=views.positions,
         query_start_loc_cpu=pad_boundaries(inputs.query_start_loc, rows),
         seq_lens_cpu=_pad(inputs.seq_lens, rows),
@@ -85,24 +84,25 @@ _MAX_VIEWS = 256
 
 
 class MetadataBuilder:
-    """Builds common metadata once a step and hands it to the backend, whose result all layers share.
+    """Builds common metadata once a step, and from it what each layer's attention takes.
 
     Serves one runner: device buffers keep their addresses, so their views are kept by shape.
     """
 
-    def __init__(self, backend: AttentionBackend, points: ProbePoints) -> None:
-        self._backend = backend
+    def __init__(self, layers: LayerMetadata, points: ProbePoints) -> None:
+        self._layers = layers
         self._points = points
         self._views: dict[tuple[int, int], DeviceViews] = {}
         self.common: CommonAttentionMetadata | None = None
-        """Of the last step, for checks and observers."""
+        """Of the last step and the first KV cache group, for checks and observers."""
 
-    def build(self, inputs: StepInputs, plan: ExecutionPlan) -> object:
-        """The backend's metadata of this step."""
-        self.common = common_metadata(inputs, plan, self._views_of(inputs, plan))
+    def build(self, inputs: StepInputs, plan: ExecutionPlan) -> tuple[object, ...]:
+        """The backend's metadata of this step, one object a layer."""
+        views = self._views_of(inputs, plan)
+        self.common = common_metadata(inputs, plan, views)
         if self._points.active:
             self._points.reach("attention_metadata", common=self.common, plan=plan)
-        return self._backend.build(self.common)
+        return self._layers.build(self.common, views.groups)
 
     def _views_of(self, inputs: StepInputs, plan: ExecutionPlan) -> DeviceViews:
         shape = plan.padded_reqs, plan.padded_tokens

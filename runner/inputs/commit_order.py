@@ -8,14 +8,14 @@ from typing import Protocol
 from ...errors import UsageError
 from ...instrumentation.probe.api import ProbeLike
 from ..config import CommitOrder
-from ..state.block_table import BlockTable
+from ..state.block_tables import BlockTables
 
-Commit = Callable[[BlockTable, int], int]
-"""Copies the first rows of the table to the device; returns the copy's correlation."""
+Commit = Callable[[BlockTables, int], tuple[int, ...]]
+"""Copies the first rows of all tables to the device; returns the copies' correlations."""
 
 
 class TableCommit(Protocol):
-    """Called at both ends of the preparation. Each call returns the correlation of its copy, None if it made none.
+    """Called at both ends of the preparation. Each call returns the correlations of its copies.
 
     `is_late`: `after` will copy, so whatever reads the table has to be enqueued behind it.
     """
@@ -23,11 +23,11 @@ class TableCommit(Protocol):
     is_late: bool
     skipped_commits: int
 
-    def before(self, table: BlockTable, num_reqs: int) -> int | None:
+    def before(self, tables: BlockTables, num_reqs: int) -> tuple[int, ...]:
         """Before any index is built."""
         ...
 
-    def after(self, table: BlockTable, num_reqs: int) -> int | None:
+    def after(self, tables: BlockTables, num_reqs: int) -> tuple[int, ...]:
         """After everything else that the host prepares; only where `is_late`."""
         ...
 
@@ -41,13 +41,13 @@ class CommitFirst:
         self._commit = commit
         self.skipped_commits = 0
 
-    def before(self, table: BlockTable, num_reqs: int) -> int | None:
+    def before(self, tables: BlockTables, num_reqs: int) -> tuple[int, ...]:
         """Commit."""
-        return self._commit(table, num_reqs)
+        return self._commit(tables, num_reqs)
 
-    def after(self, table: BlockTable, num_reqs: int) -> int | None:
+    def after(self, tables: BlockTables, num_reqs: int) -> tuple[int, ...]:
         """Nothing."""
-        return None
+        return ()
 
 
 class CommitLast:
@@ -61,13 +61,13 @@ class CommitLast:
         self._commit = commit
         self.skipped_commits = 0
 
-    def before(self, table: BlockTable, num_reqs: int) -> int | None:
+    def before(self, tables: BlockTables, num_reqs: int) -> tuple[int, ...]:
         """Nothing."""
-        return None
+        return ()
 
-    def after(self, table: BlockTable, num_reqs: int) -> int | None:
+    def after(self, tables: BlockTables, num_reqs: int) -> tuple[int, ...]:
         """Commit."""
-        return self._commit(table, num_reqs)
+        return self._commit(tables, num_reqs)
 
 
 class CommitSkip:
@@ -84,24 +84,24 @@ class CommitSkip:
         self._commit = commit
         self.skipped_commits = 0
 
-    def before(self, table: BlockTable, num_reqs: int) -> int | None:
+    def before(self, tables: BlockTables, num_reqs: int) -> tuple[int, ...]:
         """Commit a dirty table."""
-        if table.dirty:
-            return self._commit(table, num_reqs)
+        if tables.dirty:
+            return self._commit(tables, num_reqs)
         self.skipped_commits += 1
-        return None
+        return ()
 
-    def after(self, table: BlockTable, num_reqs: int) -> int | None:
+    def after(self, tables: BlockTables, num_reqs: int) -> tuple[int, ...]:
         """Nothing."""
-        return None
+        return ()
 
 
 def make_commit(order: CommitOrder, probe: ProbeLike) -> TableCommit:
     """The strategy named by the switch `commit_order`; its copy is the range `commit_block_table`."""
 
-    def commit(table: BlockTable, num_reqs: int) -> int:
+    def commit(tables: BlockTables, num_reqs: int) -> tuple[int, ...]:
         with probe.range("commit_block_table"):
-            return table.commit(num_reqs)
+            return tables.commit(num_reqs)
 
     strategies: dict[str, Callable[[Commit], TableCommit]] = {
         "first": CommitFirst, "last": CommitLast, "skip": CommitSkip,

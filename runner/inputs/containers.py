@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
+from .step_inputs import GroupTensors
+
 
 @dataclass(frozen=True, slots=True)
 class Containers:
@@ -15,11 +17,22 @@ class Containers:
     positions: torch.Tensor
     query_start_loc: torch.Tensor
     seq_lens: torch.Tensor
-    block_table: torch.Tensor
-    slot_mapping: torch.Tensor
+    groups: tuple[GroupTensors, ...]
+
+    @property
+    def block_table(self) -> torch.Tensor:
+        """The block table of the first KV cache group."""
+        return self.groups[0].block_table
+
+    @property
+    def slot_mapping(self) -> torch.Tensor:
+        """The slots of the first KV cache group."""
+        return self.groups[0].slots
 
     def hold_only_padding(self) -> None:
         """Make every row and token padding, so that a capture's warm-up touches no cache."""
-        for tensor in (self.input_ids, self.positions, self.query_start_loc, self.seq_lens, self.block_table):
+        for tensor in (self.input_ids, self.positions, self.query_start_loc, self.seq_lens):
             tensor.zero_()
-        self.slot_mapping.fill_(-1)
+        for group in self.groups:
+            group.block_table.zero_()
+            group.slots.fill_(-1)

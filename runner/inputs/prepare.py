@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from ...errors import UsageError
 from ...instrumentation.probe.api import ProbeLike
 from ...workloads.step import StepDelta
+from ..handoff.strategy import Handoff, SyncHandoff
 from ..probe_points import ProbePoints
 from ..state.input_batch import InputBatch
 from .commit_order import TableCommit
@@ -19,7 +20,7 @@ from .copy_ordering import CopyOrdering
 from .flat_indices import FlatIndexBuilder, FlatIndices
 from .ports import InputBuffer
 from .slot_mapping import SlotMapper
-from .step_inputs import IntArray, LongArray, StepInputs
+from .step_inputs import GroupTensors, IntArray, LongArray, StepInputs
 from .token_gather import Gather
 
 
@@ -37,8 +38,7 @@ class InputBuffers:
 class DeviceTensors:
     """What kernels write or the block table owns, at fixed addresses."""
 
-    block_table: torch.Tensor  # [row_capacity, width] int32
-    slot_mapping: torch.Tensor  # [token_capacity] int64
+    groups: tuple[GroupTensors, ...]  # one a KV cache group
     logits_indices: torch.Tensor  # [row_capacity] int64
 
 
@@ -51,6 +51,7 @@ class Strategies:
     indices: FlatIndexBuilder
     gather: Gather
     slots: SlotMapper
+    handoff: Handoff = field(default_factory=SyncHandoff)
 
 
 class _HostSide(NamedTuple):
@@ -84,12 +85,20 @@ class InputPreparation:
         buffers, tensors = self._buffers, self._tensors
         return Containers(
             buffers.input_ids.gpu, buffers.positions.gpu, buffers.query_start_loc.gpu, buffers.seq_lens.gpu,
-            tensors.block_table, tensors.slot_mapping,
+            tensors.groups,
         )  # fmt: skip
 
-    def readers_done(self) -> None:
-        """The forward was enqueued: behind it the device buffers may be overwritten."""
-        self._use.ordering.after_readers()
+    def forward_enqueued(self) -> None:
+        """Behind the forward the device buffers may be overwritten, unless a copy filled the logits indices as well: the
+        sampler reads those.
+        """
+        if self._use.slots.reads_table:
+            self._use.ordering.after_readers()
+
+    def sampling_enqueued(self) -> None:
+        """Behind the sampler nothing of this step reads a buffer that a copy fills."""
+        if not self._use.slots.reads_table:
+            self._use.ordering.after_readers()
 
     @property
     def skipped_commits(self) -> int:
@@ -100,16 +109,16 @@ class InputPreparation:
         """Inputs of `delta` for the batch as `update` left it. Views in the result hold until the next call."""
         probe, use = self._probe, self._use
         use.ordering.before_copies()
-        table_copy = use.commit.before(batch.block_table, batch.num_reqs)
+        table_copies = use.commit.before(batch.block_tables, batch.num_reqs)
         with probe.range("build_indices"):
             host = self._build_indices(batch, delta)
         with probe.range("copy_inputs"):
             copies = self._copy(host)
-        inputs = self._wrap(batch, delta, host, table_copy)
+        inputs = self._wrap(batch, delta, host, table_copies)
         if use.commit.is_late:
             self._late = (host.flat, copies)
         if not use.commit.is_late or not use.slots.reads_table:
-            self._map_slots(batch, inputs, host.flat, copies if table_copy is None else (table_copy, *copies))
+            self._map_slots(batch, inputs, host.flat, (*table_copies, *copies))
         return inputs
 
     def finish(self, batch: InputBatch, inputs: StepInputs) -> StepInputs:
@@ -118,15 +127,19 @@ class InputPreparation:
         With order `last` the table's copy is enqueued here, behind all host work but the launch of the forward; and
         behind it slot mapping, where that reads the table on the device.
         """
-        late = self._late
-        if late is None:
-            return inputs
-        self._late = None
-        flat, copies = late
-        table_copy = self._use.commit.after(batch.block_table, batch.num_reqs)
-        inputs = replace(inputs, table_copy=table_copy)
+        late, self._late = self._late, None
+        if late is not None:
+            inputs = self._finish_late(batch, inputs, *late)
+        self._use.handoff.apply(inputs.input_ids)
+        return inputs
+
+    def _finish_late(
+        self, batch: InputBatch, inputs: StepInputs, flat: FlatIndices, copies: tuple[int, ...]
+    ) -> StepInputs:
+        table_copies = self._use.commit.after(batch.block_tables, batch.num_reqs)
+        inputs = replace(inputs, table_copies=table_copies)
         if self._use.slots.reads_table:
-            self._map_slots(batch, inputs, flat, copies if table_copy is None else (table_copy, *copies))
+            self._map_slots(batch, inputs, flat, (*table_copies, *copies))
         else:
             self._use.ordering.before_readers()  # once more: the forward is the first to read this copy
         return inputs
@@ -160,12 +173,20 @@ class InputPreparation:
         if self._points.active:
             self._report_cumsum(batch, host)
         input_ids = buffers.input_ids.acquire()
-        self._use.gather.fill(batch, flat, input_ids)
+        self._gather(batch, scheduled, flat, input_ids)
         if self._points.active:
             self._points.reach(
                 "gather", req_ids=batch.req_ids, input_ids=input_ids[:num_tokens], positions=flat.positions
             )
         return host
+
+    def _gather(self, batch: InputBatch, scheduled: IntArray, flat: FlatIndices, input_ids: IntArray) -> None:
+        """Input ids from the histories; where those hold placeholders, the hand-off learns what it has to bring."""
+        fill = self._use.gather.fill
+        fill(batch, flat, input_ids)
+        self._ids_travel = self._use.handoff.plan(
+            batch.req_ids, scheduled, flat, input_ids, lambda: fill(batch, flat, input_ids)
+        )
 
     def _copy(self, host: _HostSide) -> tuple[int, ...]:
         """Enqueue the four small copies; returns those that slot mapping reads first.
@@ -176,10 +197,14 @@ class InputPreparation:
         positions = buffers.positions.publish(num_tokens)
         boundaries = buffers.query_start_loc.publish(host.query_start_loc.size)
         buffers.seq_lens.publish(host.seq_lens.size)
-        buffers.input_ids.publish(num_tokens)
+        if self._ids_travel:
+            buffers.input_ids.publish(num_tokens)
+        self._use.handoff.prepare()
         return positions, boundaries
 
-    def _wrap(self, batch: InputBatch, delta: StepDelta, host: _HostSide, table_copy: int | None) -> StepInputs:
+    def _wrap(
+        self, batch: InputBatch, delta: StepDelta, host: _HostSide, table_copies: tuple[int, ...]
+    ) -> StepInputs:
         num_reqs, flat = batch.num_reqs, host.flat
         seq_lens = host.seq_lens[:num_reqs]
         known = batch.num_tokens[:num_reqs].copy()  # it changes within the step, when tokens are sampled
@@ -208,10 +233,9 @@ class InputPreparation:
             positions_gpu=buffers.positions.gpu,
             query_start_loc_gpu=buffers.query_start_loc.gpu,
             seq_lens_gpu=buffers.seq_lens.gpu,
-            block_table_gpu=tensors.block_table,
-            slot_mapping=tensors.slot_mapping,
+            groups=tensors.groups,
             logits_indices_gpu=tensors.logits_indices,
-            table_copy=table_copy,
+            table_copies=table_copies,
         )
 
     def _report_cumsum(self, batch: InputBatch, host: _HostSide) -> None:

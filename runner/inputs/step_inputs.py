@@ -13,6 +13,18 @@ LongArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 
+@dataclass(frozen=True, slots=True)
+class GroupTensors:
+    """The device tensors of one KV cache group, at fixed addresses and full capacity.
+
+    block_table [max_num_seqs, width] int32, kernel blocks, null block behind each row's blocks
+    slots       [max_num_batched_tokens] int64, -1 behind Q; all -1 in a group whose tokens have no slots
+    """
+
+    block_table: torch.Tensor
+    slots: torch.Tensor
+
+
 @dataclass(slots=True)
 class StepInputs:
     """R requests, Q real tokens; rows in batch order, tokens flat. Host arrays are views that live until the next step.
@@ -35,10 +47,9 @@ class StepInputs:
       positions_gpu       [max_num_batched_tokens] int64
       query_start_loc_gpu [max_num_seqs + 1] int32, tail filled with Q
       seq_lens_gpu        [max_num_seqs] int32, 0 behind R
-      block_table_gpu     [max_num_seqs, width] int32, null block behind each row's blocks
-      slot_mapping        [max_num_batched_tokens] int64, -1 behind Q
+      groups              one GroupTensors a KV cache group; `block_table_gpu` and `slot_mapping` are the first one's
       logits_indices_gpu  [max_num_seqs] int64
-    `table_copy` is the correlation of this step's block-table copy, None if it was skipped.
+    `table_copies` are the correlations of this step's block-table copies, empty if they were skipped.
     """
 
     step: int
@@ -60,7 +71,16 @@ class StepInputs:
     positions_gpu: torch.Tensor
     query_start_loc_gpu: torch.Tensor
     seq_lens_gpu: torch.Tensor
-    block_table_gpu: torch.Tensor
-    slot_mapping: torch.Tensor
+    groups: tuple[GroupTensors, ...]
     logits_indices_gpu: torch.Tensor
-    table_copy: int | None = None
+    table_copies: tuple[int, ...] = ()
+
+    @property
+    def block_table_gpu(self) -> torch.Tensor:
+        """The block table of the first group."""
+        return self.groups[0].block_table
+
+    @property
+    def slot_mapping(self) -> torch.Tensor:
+        """The slots of the first group."""
+        return self.groups[0].slots

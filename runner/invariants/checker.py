@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,6 +14,7 @@ from ...workloads.step import StepDelta, StepResult
 from ..attention.metadata import CommonAttentionMetadata
 from ..config import CheckMode
 from ..inputs.step_inputs import StepInputs
+from ..kv_groups import KVGroup
 from ..state.update import WorkerState
 from .discard_checks import discard, discarded_result
 from .flat_checks import positions, query_boundaries, seq_lens_capacity, token_total
@@ -86,9 +87,9 @@ class NoChecks:
 class Checker:
     """`--check sample` and `--check every`. `paused` is the device's: checking is not the engine's work."""
 
-    def __init__(self, every: int, block_size: int, paused: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(self, every: int, groups: Sequence[KVGroup], paused: Callable[[], AbstractContextManager[None]]) -> None:
         self._every = every
-        self._block_size = block_size
+        self._groups = tuple(groups)
         self._paused = paused
         self._truth = Truth()
         self._view: StepView | None = None
@@ -145,7 +146,7 @@ class Checker:
             expected_computed=computed,
             expected_rows=rows,
             expected_positions=computed[rows].astype(np.int64) + offsets,
-            block_size=self._block_size,
+            groups=self._groups,
         )
 
     def _demand(self, name: str, detail: str | None, step: int) -> None:
@@ -154,11 +155,11 @@ class Checker:
 
 
 def make_checker(
-    mode: CheckMode, block_size: int, paused: Callable[[], AbstractContextManager[None]]
+    mode: CheckMode, groups: Sequence[KVGroup], paused: Callable[[], AbstractContextManager[None]]
 ) -> InvariantChecks:
     """The checks for the switch `check`."""
     if mode == "off":
         return NoChecks()
     if mode not in ("sample", "every"):
         raise UsageError(f"check: unknown value {mode!r}; known are off, sample, every")
-    return Checker(1 if mode == "every" else SAMPLE_EVERY, block_size, paused)
+    return Checker(1 if mode == "every" else SAMPLE_EVERY, groups, paused)

@@ -71,11 +71,14 @@ def seq_lens_capacity(view: StepView) -> str | None:
     )
     if broken is not None:
         return broken
-    capacity = np.asarray([len(truth.blocks) for truth in view.truths], dtype=np.int64) * view.block_size
-    short = np.flatnonzero(wanted > capacity)
-    if short.size:
-        row = int(short[0])
-        return f"{inputs.req_ids[row]!r} is {wanted[row]} tokens long, but its blocks hold {capacity[row]}"
+    for index, group in enumerate(view.groups):
+        if not group.has_slots:
+            continue
+        capacity = np.asarray([len(truth.blocks[index]) for truth in view.truths], dtype=np.int64) * group.block_size
+        short = np.flatnonzero(wanted > capacity)
+        if short.size:
+            row = int(short[0])
+            return f"{inputs.req_ids[row]!r} is {wanted[row]} tokens long, but its blocks hold {capacity[row]}"
     if on_device[num_reqs:].any() or (view.common is not None and view.common.seq_lens_cpu[num_reqs:].any()):
         return "a padding row has a length"
     return None

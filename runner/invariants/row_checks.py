@@ -5,11 +5,13 @@ A check returns None when it holds, else one line that says where it broke.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from ..state.block_table import BlockTable
 from ..state.input_batch import InputBatch
 from ..state.request_state import CachedRequestState
 from .truth import RequestTruth
@@ -51,14 +53,12 @@ def _count_differences(view: StepView) -> Iterable[str | None]:
 
 
 def _row_differences(view: StepView) -> Iterable[str | None]:
-    batch, tokens, table = view.batch, view.batch.token_ids.values, view.batch.block_table
+    batch, tokens = view.batch, view.batch.token_ids.values
     generators = batch.sampling.generators
     for row, (req_id, truth) in enumerate(zip(view.inputs.req_ids, view.truths, strict=True)):
         if tokens[row, : truth.num_tokens].tobytes() != truth.history():
             yield f"row {row} does not hold the token history of {req_id!r}"
-        blocks = table.values[row, : table.num_blocks[row]]
-        if blocks.tobytes() != truth.blocks.tobytes():
-            yield f"row {row} has blocks {blocks.tolist()}, but {req_id!r} owns {truth.blocks.tolist()}"
+        yield from (_block_difference(view, row, group) for group in range(len(view.groups)))
         state = view.requests.get(req_id)
         if state is None:
             yield f"{req_id!r} has row {row}, but no request state"
@@ -70,7 +70,7 @@ def _row_differences(view: StepView) -> Iterable[str | None]:
 
 def _state_difference(state: CachedRequestState, truth: RequestTruth) -> str | None:
     if state.block_ids != truth.blocks:
-        return f"the state of {state.req_id!r} has blocks {state.block_ids.tolist()}, not {truth.blocks.tolist()}"
+        return f"the state of {state.req_id!r} has blocks {_lists(state.block_ids)}, not {_lists(truth.blocks)}"
     if state.output_token_ids != truth.outputs:
         return f"the state of {state.req_id!r} has other output tokens than were sampled"
     if state.num_computed_tokens != truth.num_computed:
@@ -78,8 +78,26 @@ def _state_difference(state: CachedRequestState, truth: RequestTruth) -> str | N
     return None
 
 
+def _block_difference(view: StepView, row: int, group: int) -> str | None:
+    """A row holds the blocks that its request owns; below a window, where nobody looks any more, null blocks."""
+    table, req_id = view.batch.block_tables.tables[group], view.inputs.req_ids[row]
+    blocks, owned = table.values[row, : table.num_blocks[row]], view.kernel_blocks(row, group)
+    if np.array_equal(blocks, owned):
+        return None
+    where = f" of group {group}" if group else ""
+    return f"row {row}{where} has blocks {blocks.tolist()}, but {req_id!r} owns {owned.tolist()}"
+
+
+def _lists(blocks: Sequence[array[int]]) -> str:
+    """One list where there is one group."""
+    return ", ".join(str(ids.tolist()) for ids in blocks)
+
+
 def _stale_tail(batch: InputBatch) -> str | None:
-    table = batch.block_table
+    return _first(_stale_blocks(batch, table) for table in batch.block_tables.tables)
+
+
+def _stale_blocks(batch: InputBatch, table: BlockTable) -> str | None:
     columns = np.arange(table.columns_used)
     live = table.values[: batch.num_reqs, : table.columns_used]
     stale = np.argwhere((columns >= table.num_blocks[: batch.num_reqs, None]) & (live != 0))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from ..inputs.step_inputs import LongArray
+from ..kv_groups import NULL_BLOCK
 from .view import StepView, host
 
 
@@ -13,42 +13,59 @@ def slot_ownership(view: StepView) -> str | None:
     """Each real token writes the slot that its request's own page names; padding writes none; old rows are null.
 
     Requests may share prefix blocks for reading. A written slot belongs to one token: two writers of one slot are a
-    fault even when both own the block.
+    fault even when both own the block. Each KV cache group has slots of its own; a state group has none.
     """
-    slots = host(view.inputs.slot_mapping)
+    for group in range(len(view.groups)):
+        broken = _slot_fault(view, group) or _table_fault(view, group)
+        if broken is not None:
+            return f"group {group}: {broken}" if group else broken
+    return None
+
+
+def _slot_fault(view: StepView, group: int) -> str | None:
+    slots = host(view.inputs.groups[group].slots)
     count = view.inputs.num_tokens
-    wanted = _expected_slots(view)
+    if not view.groups[group].has_slots:
+        return "a state group has slots" if (slots != -1).any() else None
+    wanted = _expected_slots(view, group)
     wrong = np.flatnonzero(slots[:count] != wanted)
     if wrong.size:
-        return _describe(view, int(wrong[0]), slots, wanted)
+        return _describe(view, group, int(wrong[0]), wanted)
     if (slots[count:] != -1).any():
         at = count + int(np.flatnonzero(slots[count:] != -1)[0])
         return f"padding token {at} writes slot {slots[at]}"
-    if (slots[:count] < view.block_size).any():
-        at = int(np.flatnonzero(slots[:count] < view.block_size)[0])
+    if (slots[:count] < view.groups[group].block_size).any():
+        at = int(np.flatnonzero(slots[:count] < view.groups[group].block_size)[0])
         return f"token {at} of {_owner(view, at)!r} writes the null block"
     if np.unique(slots[:count]).size != count:
         return "two tokens write the same slot"
-    return _table_fault(view)
+    return None
 
 
-def _expected_slots(view: StepView) -> LongArray:
-    """[Q] from the blocks that the scheduler gave; capacity was checked before."""
-    blocks = np.concatenate([np.empty(0, dtype=np.int32), *(np.asarray(truth.blocks) for truth in view.truths)])
-    counts = np.asarray([len(truth.blocks) for truth in view.truths], dtype=np.int64)
+def _expected_slots(view: StepView, group: int) -> LongArray:
+    """[Q] from the blocks that the scheduler gave, in manager blocks whatever kernels use; capacity was checked before.
+
+    A position whose block is the null block has no slot.
+    """
+    owned, block_size = [truth.blocks[group] for truth in view.truths], view.groups[group].block_size
+    blocks = np.concatenate([np.empty(0, dtype=np.int32), *map(np.asarray, owned)])
+    counts = np.asarray([len(ids) for ids in owned], dtype=np.int64)
     first = np.cumsum(counts) - counts
-    logical, offset = np.divmod(view.expected_positions, view.block_size)
-    expected: LongArray = blocks[first[view.expected_rows] + logical].astype(np.int64) * view.block_size + offset
+    logical, offset = np.divmod(view.expected_positions, block_size)
+    named = blocks[first[view.expected_rows] + logical].astype(np.int64)
+    expected: LongArray = np.where(named == NULL_BLOCK, -1, named * block_size + offset)
     return expected
 
 
-def _describe(view: StepView, token: int, slots: npt.NDArray[np.int64], wanted: LongArray) -> str:
-    block = int(slots[token]) // view.block_size
-    owners = [req_id for req_id, truth in zip(view.inputs.req_ids, view.truths, strict=True) if block in truth.blocks]
+def _describe(view: StepView, group: int, token: int, wanted: LongArray) -> str:
+    slot = int(host(view.inputs.groups[group].slots)[token])
+    block = slot // view.groups[group].block_size
+    named = zip(view.inputs.req_ids, view.truths, strict=True)
+    owners = [req_id for req_id, truth in named if block in truth.blocks[group]]
     whose = f"block {block} of {', '.join(map(repr, owners))}" if owners else f"block {block}, which no live row owns"
     return (
         f"token {token} of {_owner(view, token)!r} at position {view.expected_positions[token]} writes slot"
-        f" {slots[token]} ({whose}), not {wanted[token]}"
+        f" {slot} ({whose}), not {wanted[token]}"
     )
 
 
@@ -56,10 +73,10 @@ def _owner(view: StepView, token: int) -> str:
     return view.inputs.req_ids[int(view.expected_rows[token])]
 
 
-def _table_fault(view: StepView) -> str | None:
+def _table_fault(view: StepView, group: int) -> str | None:
     """What attention reads: live rows as on the host, rows behind the batch null."""
-    table, num_reqs = view.batch.block_table, view.inputs.num_reqs
-    on_device = host(view.inputs.block_table_gpu[:, : table.columns_used])
+    table, num_reqs = view.batch.block_tables.tables[group], view.inputs.num_reqs
+    on_device = host(view.inputs.groups[group].block_table[:, : table.columns_used])
     stale = np.flatnonzero((on_device[:num_reqs] != table.values[:num_reqs, : table.columns_used]).any(axis=1))
     if stale.size:
         row = int(stale[0])

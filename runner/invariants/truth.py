@@ -7,15 +7,23 @@ views of a request would otherwise agree with itself.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...workloads.step import SamplingParams, StepDelta, StepResult, TokenIds
+from ...workloads.step import BlockIds, SamplingParams, StepDelta, StepResult, TokenIds
+
+IN_FLIGHT = -1
+"""Stands for a token that a submitted step samples, until it has come back."""
 
 
 def _int32_array() -> array[int]:
     return array("i")
+
+
+def _arrays(block_ids: BlockIds) -> tuple[array[int], ...]:
+    return tuple(array("i", ids) for ids in block_ids)
 
 
 @dataclass(slots=True)
@@ -25,13 +33,20 @@ class RequestTruth:
     prompt: TokenIds
     sampling: SamplingParams
     num_computed: int
-    blocks: array[int]
+    blocks: tuple[array[int], ...]  # manager blocks, group by group
     outputs: array[int] = field(default_factory=_int32_array)
+    valid_from_step: int = 0  # tokens of earlier steps that were in flight when it was preempted never count
 
     @property
     def num_tokens(self) -> int:
-        """Prompt and visible output tokens."""
+        """Prompt and output tokens, those in flight included."""
         return int(self.prompt.size) + len(self.outputs)
+
+    def preempt(self, step: int) -> None:
+        """What is in flight is lost."""
+        self.valid_from_step = step
+        while self.outputs and self.outputs[-1] == IN_FLIGHT:
+            self.outputs.pop()
 
     def history(self) -> bytes:
         """All tokens as int32 bytes, for comparison."""
@@ -43,14 +58,17 @@ class Truth:
 
     def __init__(self) -> None:
         self.requests: dict[str, RequestTruth] = {}
+        self._places: dict[int, dict[str, tuple[RequestTruth, int]]] = {}  # by step: where its tokens belong
 
     def follow(self, delta: StepDelta) -> None:
         """Take in a delta; call it for every step, checked or not."""
         requests, cached = self.requests, delta.cached
         for req_id in delta.finished_req_ids:
             requests.pop(req_id, None)
+        for req_id in {*delta.preempted_req_ids, *cached.resumed_req_ids} & requests.keys():
+            requests[req_id].preempt(delta.step)
         for new in delta.new_requests:
-            blocks = array("i", new.block_ids[0])
+            blocks = _arrays(new.block_ids)
             requests[new.req_id] = RequestTruth(new.prompt_token_ids, new.sampling, new.num_computed_tokens, blocks)
         for req_id, computed, blocks_of in zip(
             cached.req_ids, cached.num_computed_tokens, cached.new_block_ids, strict=True
@@ -58,14 +76,25 @@ class Truth:
             truth = requests[req_id]
             truth.num_computed = computed
             if req_id in cached.resumed_req_ids:
-                truth.blocks = array("i")
-            if blocks_of is not None:
-                truth.blocks.extend(blocks_of[0])
+                truth.blocks = tuple(array("i") for _ in truth.blocks)
+            for own, added in zip(truth.blocks, blocks_of or (), strict=blocks_of is not None):
+                own.extend(added)
         for req_id, history in cached.all_token_ids.items():
             truth = requests[req_id]
             truth.outputs = array("i", history[truth.prompt.size :].tolist())
 
+    def submitted(self, step: int, sampling: Iterable[str]) -> None:
+        """A step was enqueued that samples a token for each of `sampling`."""
+        places = self._places[step] = {}
+        for req_id in sampling:
+            truth = self.requests[req_id]
+            places[req_id] = truth, len(truth.outputs)
+            truth.outputs.append(IN_FLIGHT)
+
     def saw(self, result: StepResult) -> None:
-        """Take in the tokens that became visible."""
+        """Take in the tokens that became visible, at the places that were kept for them."""
+        places = self._places.pop(result.step, {})
         for req_id, tokens in result.sampled.items():
-            self.requests[req_id].outputs.extend(tokens)
+            truth, place = places[req_id]
+            if truth.valid_from_step <= result.step:
+                truth.outputs[place : place + 1] = array("i", tokens)

@@ -13,6 +13,7 @@ import torch
 from ...workloads.step import StepDelta
 from ..attention.metadata import CommonAttentionMetadata
 from ..inputs.step_inputs import IntArray, LongArray, StepInputs
+from ..kv_groups import NULL_BLOCK, KVGroup, row_blocks
 from ..state.input_batch import InputBatch
 from ..state.request_state import CachedRequestState
 from .truth import RequestTruth
@@ -25,6 +26,7 @@ class StepView:
     truths              R requests
     expected_scheduled, expected_computed  [R] int32
     expected_rows       [Q] int64, owner of each flat token
+    in_flight           tokens that are on the device only, by request: what the step before this one sampled
     expected_positions  [Q] int64, computed + offset in the chunk
     """
 
@@ -34,11 +36,19 @@ class StepView:
     inputs: StepInputs
     common: CommonAttentionMetadata | None
     truths: tuple[RequestTruth, ...]
+    in_flight: Mapping[str, int]
     expected_scheduled: IntArray
     expected_computed: IntArray
     expected_rows: LongArray
     expected_positions: LongArray
-    block_size: int
+    groups: tuple[KVGroup, ...]
+
+    def kernel_blocks(self, row: int, group: int) -> IntArray:
+        """[n] kernel blocks that the row's table has to show: what the request owns, null below a sliding window."""
+        of = self.groups[group]
+        blocks = np.array(self.truths[row].blocks[group], dtype=np.int32)
+        blocks[: of.spec.first_visible(int(self.expected_computed[row])) // of.block_size] = NULL_BLOCK
+        return row_blocks(blocks, of.ratio)
 
 
 def host(tensor: torch.Tensor) -> npt.NDArray[Any]:

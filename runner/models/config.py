@@ -1,4 +1,4 @@
-"""Shapes of Llama-family decoders: four by name, any other from a Hugging Face config.json."""
+"""Shapes of Llama-family decoders: five by name, any other from a Hugging Face config.json."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ DTYPES: dict[DTypeName, torch.dtype] = {"float32": torch.float32, "bfloat16": to
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """The shape of one decoder; field names are Hugging Face's. `init_std` spreads its random weights."""
+    """The shape of one decoder; field names are Hugging Face's. `init_std` spreads its random weights.
+
+    `windows` are the positions that each layer sees, itself included; None for a layer that sees all, and None in its
+    place for a model whose layers all do.
+    """
 
     name: str
     vocab_size: int
@@ -35,6 +39,7 @@ class ModelConfig:
     tie_word_embeddings: bool = False
     dtype: DTypeName = "float32"
     init_std: float = 0.02
+    windows: tuple[int | None, ...] | None = None
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -58,6 +63,11 @@ NAMED: dict[str, ModelConfig] = {
     "tiny": ModelConfig(
         name="tiny", vocab_size=512, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
         num_attention_heads=4, num_key_value_heads=2, head_dim=16, init_std=0.2,
+    ),
+    # The shape whose decode step was measured under vLLM on an H200: 1.14 ms of GPU time for 64 requests of 512 + 64.
+    "small-1024": ModelConfig(
+        name="small-1024", vocab_size=32000, hidden_size=1024, intermediate_size=4096, num_hidden_layers=16,
+        num_attention_heads=16, num_key_value_heads=8, head_dim=64, dtype="bfloat16",
     ),
     "llama-1b": ModelConfig(
         name="llama-1b", vocab_size=128256, hidden_size=2048, intermediate_size=8192, num_hidden_layers=16,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 
@@ -27,16 +29,19 @@ class LlamaModel:
     @torch.inference_mode()
     def forward(
         self, input_ids: torch.Tensor, positions: torch.Tensor, kv_cache: KVCache,
-        backend: AttentionBackend, metadata: object,
+        backend: AttentionBackend, metadata: Sequence[object],
     ) -> torch.Tensor:
-        """Hidden states [Q', H] behind the final norm, for input_ids [Q'] and positions [Q']; writes the KV cache."""
+        """Hidden states [Q', H] behind the final norm, for input_ids [Q'] and positions [Q']; writes the KV cache.
+
+        `metadata` is the backend's, one object a layer; layers of one KV spec may share one.
+        """
         ops = self._ops
         hidden = F.embedding(input_ids, self.weights.embedding)
         rotation = ops.rotation(positions)
         norms = iter(self._norms)  # each product is followed by the norm of what comes next, so the two are fused
         normed = ops.norm(hidden, next(norms))
-        for weights, cache in zip(self.weights.layers, kv_cache.layers, strict=True):
-            attended = ops.attend(F.linear(normed, weights.qkv), rotation, cache, backend, metadata)
+        for weights, cache, seen in zip(self.weights.layers, kv_cache.layers, metadata, strict=True):
+            attended = ops.attend(F.linear(normed, weights.qkv), rotation, cache, backend, seen)
             hidden, normed = ops.add_norm(F.linear(attended, weights.output), hidden, next(norms))
             activated = ops.activate(F.linear(normed, weights.gate_up))
             hidden, normed = ops.add_norm(F.linear(activated, weights.down), hidden, next(norms))

@@ -10,6 +10,7 @@ import torch
 
 from ...errors import UsageError
 
+IntArray = npt.NDArray[np.int32]
 NULL_BLOCK = 0
 _WIDTH_ALIGNMENT_TOKENS = 128
 
@@ -40,8 +41,11 @@ class TableStaging(Protocol):
         """Whether the mirror changed since the step's device table was last published."""
         ...
 
-    def touch(self, row: int | npt.NDArray[np.intp]) -> None:
-        """The mirror's row, or rows, were written: slots of a ring bring them up to date before their next copy."""
+    def touch(self, row: int | npt.NDArray[np.intp], start: int | IntArray, end: int | IntArray) -> None:
+        """Columns from `start` on of the mirror's row, or of distinct rows, were written; the row is null from `end` on.
+
+        Whatever is not told here may never reach the device.
+        """
         ...
 
     def publish(self, num_rows: int) -> int:
@@ -90,7 +94,7 @@ class BlockTable:
         self.num_blocks[rows] = ends
         self._reach[rows] = np.maximum(self._reach[rows], ends)
         self.columns_used = max(last, self.columns_used)
-        self._touch(rows)
+        self.staging.touch(rows, ends - 1, self._reach[rows])
 
     def null_before(self, rows: npt.NDArray[np.intp] | slice, counts: npt.NDArray[np.int32]) -> None:
         """Null the first `counts` entries of each of `rows`; the rows stay as long as they are."""
@@ -99,7 +103,7 @@ class BlockTable:
         passed = passed[self.values[chosen[passed], counts[passed] - 1] != NULL_BLOCK]
         for row, count in zip(chosen[passed].tolist(), counts[passed].tolist(), strict=True):
             self.values[row, :count] = NULL_BLOCK
-            self._touch(row)
+            self._touch(row, 0)
 
     def clear(self, row: int) -> None:
         """Null the row."""
@@ -110,6 +114,7 @@ class BlockTable:
         used = int(self.num_blocks[source])
         self.values[target, :used] = self.values[source, :used]
         self._end_row(target, used)
+        self._touch(target, 0)
         self._end_row(source, 0)
 
     def swap(self, first: int, second: int) -> None:
@@ -120,8 +125,8 @@ class BlockTable:
         self.values[second, :span] = kept
         for counts in (self.num_blocks, self._reach):
             counts[first], counts[second] = int(counts[second]), int(counts[first])
-        self._touch(first)
-        self._touch(second)
+        self._touch(first, 0)
+        self._touch(second, 0)
 
     def commit(self, num_reqs: int) -> int:
         """Copy the rows of the batch to the device, whole width. Returns the copy's correlation."""
@@ -135,7 +140,7 @@ class BlockTable:
         self.num_blocks[row] = end
         self.columns_used = max(end, self.columns_used)
         self._reach[row] = max(end, int(self._reach[row]))
-        self._touch(row)
+        self._touch(row, start)
 
     def _overflow(self, num_blocks: int) -> UsageError:
         return UsageError(
@@ -148,7 +153,7 @@ class BlockTable:
         self.values[row, length : self._reach[row]] = NULL_BLOCK
         self.num_blocks[row] = length
         self._reach[row] = length
-        self._touch(row)
+        self._touch(row, length)
 
-    def _touch(self, row: int | npt.NDArray[np.intp]) -> None:
-        self.staging.touch(row)
+    def _touch(self, row: int, start: int) -> None:
+        self.staging.touch(row, start, int(self._reach[row]))

@@ -37,7 +37,7 @@ class CachedMerge:
     def merge(self, cached: CachedRequests, step: int) -> list[CachedRequestState]:
         """Apply the differences; returns the requests that have no row and need one.
 
-        Raises UsageError for a request that was never announced, or for blocks of other KV cache groups than the runner has.
+        Raises UsageError for a request that was never announced, or for blocks of other cache groups than the runner's.
         """
         residents = self._residents_of(cached)
         if residents is not None:

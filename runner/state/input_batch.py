@@ -17,8 +17,9 @@ from ...errors import UsageError
 from ..config import RunnerConfig
 from .block_tables import BlockTables
 from .columns import MaskColumn, ObjectColumn, PrefixColumn, RowColumn, ScalarColumn
-from .request_state import CachedRequestState
+from .request_state import PLACEHOLDER, CachedRequestState
 from .sampling_metadata import SamplingMetadata
+from .seeded_stream import SeededStream
 
 
 class InputBatch:
@@ -42,7 +43,7 @@ class InputBatch:
         self._temperature = ScalarColumn(rows, np.float32)
         self._top_k = ScalarColumn(rows, np.int32)
         self._top_p = ScalarColumn(rows, np.float32, empty=1.0)
-        self.generators: ObjectColumn[torch.Generator] = ObjectColumn(rows)
+        self.generators: ObjectColumn[SeededStream] = ObjectColumn(rows)
         self.forbidden = MaskColumn(rows)
         self.columns: tuple[RowColumn, ...] = (
             self.token_ids,
@@ -122,6 +123,11 @@ class InputBatch:
                 self._move(last, heapq.heappop(self._holes))
             end -= 1
 
+    def pass_windows(self) -> None:
+        """Null the blocks that the rows' sliding windows have left behind."""
+        if self.block_tables.windowed:
+            self.block_tables.pass_windows(slice(0, self.num_reqs), self.num_computed[: self.num_reqs])
+
     def swap_rows(self, first: int, second: int) -> None:
         """Exchange two live rows."""
         for column in self.columns:
@@ -136,9 +142,9 @@ class InputBatch:
         self.forbidden.allow_only(self.row_of[req_id], token_ids, vocab_size)
         self.changed = True
 
-    def append_tokens(self, rows: list[int], token_ids: list[int]) -> None:
+    def append_tokens(self, rows: list[int] | npt.NDArray[np.intp], token_ids: list[int] | int) -> None:
         """Write one token behind the history of each of `rows`, which are distinct."""
-        if not rows:
+        if not len(rows):
             return
         ends = self.num_tokens[rows]
         if ends.max() >= self.token_ids.width:
@@ -146,6 +152,14 @@ class InputBatch:
             raise UsageError(f"request {full!r}: no room for a token behind max_model_len = {self.token_ids.width}")
         self.token_ids.values[rows, ends] = token_ids
         self.num_tokens[rows] = ends + 1
+
+    def columns_of(self, places: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """Where the requests at `places` of the step live in the columns: row by row here."""
+        return places
+
+    def append_placeholders(self, rows: npt.NDArray[np.intp]) -> None:
+        """Make room for one token, still in flight, behind the history of each of `rows`, which are distinct."""
+        self.append_tokens(rows, PLACEHOLDER)
 
     def refresh_metadata(self) -> SamplingMetadata:
         """Bring what is derived from membership up to date. The old object stays when nothing changed."""

@@ -9,8 +9,6 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
 from ...errors import UsageError
 from ...workloads.step import CachedRequests, NewRequest, StepDelta, StepResult
 from ..probe_points import ProbePoints
@@ -36,11 +34,10 @@ class UpdateFigures:
 class WorkerState:
     """Both views of the requests: `requests` by id, `batch` by row. `update` keeps them in step."""
 
-    def __init__(self, batch: InputBatch, points: ProbePoints, generator_device: torch.device) -> None:
+    def __init__(self, batch: InputBatch, points: ProbePoints) -> None:
         self.batch = batch
         self.requests: dict[str, CachedRequestState] = {}
         self._points = points
-        self._generator_device = generator_device
         self._last_ids: tuple[str, ...] | None = None
         self._cached = CachedMerge(batch, self.requests)
 
@@ -56,12 +53,14 @@ class WorkerState:
         for req_id in delta.finished_req_ids:
             self.requests.pop(req_id, None)
             batch.remove_request(req_id)
+        self._drop_in_flight(delta)
         self._remove_unscheduled(delta)
         arriving = [self._create(request, delta.step) for request in delta.new_requests]
         arriving += self._merge_cached(delta.cached, delta.step)
         for state in arriving:
             self._add(state)
         batch.condense()
+        batch.pass_windows()
         batch.refresh_metadata()
         if batch.num_reqs != len(delta.num_scheduled_tokens):
             stranger = min(delta.num_scheduled_tokens.keys() - batch.row_of.keys())
@@ -86,6 +85,13 @@ class WorkerState:
         else:
             for row, token in zip(rows, tokens, strict=True):
                 self.batch.append_tokens([row], [token])
+
+    def _drop_in_flight(self, delta: StepDelta) -> None:
+        """Tokens in flight of preempted requests count for nothing; the scheduler will have them sampled again."""
+        for req_id in {*delta.preempted_req_ids, *delta.cached.resumed_req_ids}:
+            state = self.requests.get(req_id)
+            if state is not None:
+                state.drop_in_flight(delta.step)
 
     def _remove_unscheduled(self, delta: StepDelta) -> None:
         """Take rows from requests that sit this step out; a forced resume also gives its row up and comes back.
@@ -114,7 +120,7 @@ class WorkerState:
             block_ids=own_blocks(new.block_ids),
             num_computed_tokens=new.num_computed_tokens,
             sampling=new.sampling,
-            generator=make_generator(new.sampling, self._generator_device),
+            generator=make_generator(new.sampling),
         )
         self.requests[new.req_id] = state
         return state

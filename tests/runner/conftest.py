@@ -16,10 +16,13 @@ from stepscope.runner.inputs.copy_ordering import make_copy_ordering
 from stepscope.runner.inputs.flat_indices import FlatIndexBuilder
 from stepscope.runner.inputs.prepare import DeviceTensors, InputBuffers, InputPreparation, Strategies
 from stepscope.runner.inputs.slot_mapping import HostSlotMapper, SlotTensors, make_device_mapper
+from stepscope.runner.inputs.step_inputs import GroupTensors
 from stepscope.runner.inputs.token_gather import make_gather
+from stepscope.runner.kv_groups import resolve_groups
 from stepscope.runner.model_runner import build_runner
 from stepscope.runner.probe_points import ProbePoints
 from stepscope.runner.state.block_table import BlockTable
+from stepscope.runner.state.block_tables import BlockTables
 from stepscope.runner.state.input_batch import InputBatch
 from stepscope.runner.state.request_state import CachedRequestState
 from stepscope.runner.state.update import WorkerState
@@ -39,7 +42,7 @@ class MemoryStaging:
         self.touched = set()
         self.dirty = True
 
-    def touch(self, row):
+    def touch(self, row, start, end):
         self.touched.update(np.atleast_1d(row).tolist())
         self.dirty = True
 
@@ -50,15 +53,19 @@ class MemoryStaging:
         return len(self.published)
 
 
+def one_group(config, table):
+    return BlockTables(resolve_groups(config), [table])
+
+
 class StateBench:
     """A worker's state over plain memory, fed with hand-written deltas."""
 
     def __init__(self, rows=8, max_model_len=64, block_size=4, width=16):
         self.config = RunnerConfig(max_num_seqs=rows, max_model_len=max_model_len, block_size=block_size)
         self.table = BlockTable(MemoryStaging(rows, width))
-        self.batch = InputBatch(self.config, self.table)
+        self.batch = InputBatch(self.config, one_group(self.config, self.table))
         self.points = ProbePoints(nullcontext)
-        self.state = WorkerState(self.batch, self.points, torch.device("cpu"))
+        self.state = WorkerState(self.batch, self.points)
         self.step = 0
 
     def new(self, req_id, prompt, blocks, computed=0, sampling=None):
@@ -103,8 +110,8 @@ class InputBench(StateBench):
         super().__init__(**sizes)
         rows = self.config.max_num_seqs + spare_rows
         self.table = BlockTable(MemoryStaging(rows, sizes.get("width", 16)))
-        self.batch = InputBatch(self.config, self.table)
-        self.state = WorkerState(self.batch, self.points, torch.device("cpu"))
+        self.batch = InputBatch(self.config, one_group(self.config, self.table))
+        self.state = WorkerState(self.batch, self.points)
         self.ledger = Ledger()
         self.device = CpuDevice(self.ledger)
         self.buffers = InputBuffers(
@@ -133,7 +140,8 @@ class InputBench(StateBench):
             make_gather(gather, rows, max_tokens, self.config.max_model_len),
             mapper,
         )
-        return InputPreparation(NullProbe(), self.points, self.buffers, DeviceTensors(table, *outputs), strategies)
+        tensors = DeviceTensors((GroupTensors(table, outputs[0]),), outputs[1])
+        return InputPreparation(NullProbe(), self.points, self.buffers, tensors, strategies)
 
     def prepare(self, scheduled, **delta):
         """Update, then prepare the same delta to the end."""
@@ -191,7 +199,7 @@ def request_state():
         return CachedRequestState(
             req_id=req_id,
             prompt_token_ids=np.asarray(prompt, dtype=np.int32),
-            block_ids=array("i", blocks),
+            block_ids=(array("i", blocks),),
             num_computed_tokens=computed,
             sampling=SamplingParams(temperature=temperature),
             output_token_ids=array("i", outputs),

@@ -5,13 +5,14 @@ import pytest
 import torch
 from stepscope.instrumentation.probe.ledger import Ledger
 from stepscope.runner.attention.common import common_metadata
+from stepscope.runner.attention.layers import LayerMetadata, plain_layers
 from stepscope.runner.attention.torch_backend import TorchAttention
 from stepscope.runner.config import RunnerConfig
 from stepscope.runner.devices import make_device
 from stepscope.runner.devices.base import GraphKey, Work
 from stepscope.runner.executor import Executor, forward_work
 from stepscope.runner.inputs.containers import Containers
-from stepscope.runner.inputs.step_inputs import StepInputs
+from stepscope.runner.inputs.step_inputs import GroupTensors, StepInputs
 from stepscope.runner.models.kv_cache import allocate_kv_cache
 from stepscope.runner.models.llama import load_model
 from stepscope.runner.plan import ExecutionPlan
@@ -21,7 +22,7 @@ CHUNKS = [(0, 3), (9, 1), (2, 5), (0, 1)]  # computed, scheduled
 FULL, PIECEWISE = GraphKey("full", 16, 8), GraphKey("piecewise", 16)
 
 
-def inputs_of(chunks, table_copy=None):
+def inputs_of(chunks, table_copies=()):
     """A step of `chunks` in fixed-size buffers whose tails are legal padding; row r owns blocks 4 r + 1 ..."""
     computed, queries = (np.array(column, dtype=np.int32) for column in zip(*chunks, strict=True))
     rows, total = len(chunks), int(queries.sum())
@@ -41,15 +42,20 @@ def inputs_of(chunks, table_copy=None):
         input_ids=torch.randint(0, 512, (TOKENS,), generator=torch.Generator().manual_seed(1), dtype=torch.int32),
         positions_gpu=torch.from_numpy(np.pad(positions, (0, TOKENS - total))),
         query_start_loc_gpu=torch.from_numpy(np.pad(starts, (0, ROWS - rows), mode="edge")),
-        seq_lens_gpu=torch.from_numpy(np.pad(seq_lens, (0, ROWS - rows))), block_table_gpu=torch.from_numpy(table),
-        slot_mapping=torch.from_numpy(np.pad(slots, (0, TOKENS - total), constant_values=-1)),
-        logits_indices_gpu=torch.zeros(ROWS, dtype=torch.int64), table_copy=table_copy,
+        seq_lens_gpu=torch.from_numpy(np.pad(seq_lens, (0, ROWS - rows))),
+        groups=(
+            GroupTensors(
+                torch.from_numpy(table),
+                torch.from_numpy(np.pad(slots, (0, TOKENS - total), constant_values=-1)),
+            ),
+        ),
+        logits_indices_gpu=torch.zeros(ROWS, dtype=torch.int64), table_copies=table_copies,
     )  # fmt: skip
 
 
 def containers_of(inputs):
     """The input buffers as a capture sees them; capturing empties them."""
-    names = ("input_ids", "positions_gpu", "query_start_loc_gpu", "seq_lens_gpu", "block_table_gpu", "slot_mapping")
+    names = ("input_ids", "positions_gpu", "query_start_loc_gpu", "seq_lens_gpu", "groups")
     return Containers(*(getattr(inputs, name) for name in names))
 
 
@@ -61,13 +67,14 @@ class Bench:
         self.cache = allocate_kv_cache(self.device, model.config, 1 + ROWS * 4, BLOCK)
         self.backend = TorchAttention()
         config = RunnerConfig(block_size=BLOCK, max_num_seqs=ROWS, max_num_batched_tokens=TOKENS, **switches)
-        self.executor = Executor(self.device, model, self.cache, self.backend, config)
+        self.layers = LayerMetadata(self.backend, plain_layers(model.config.num_hidden_layers))
+        self.executor = Executor(self.device, model, self.cache, self.layers, config)
 
     def run(self, inputs, key=None):
         tokens, rows = inputs.num_tokens, inputs.num_reqs
         padded = (tokens, rows) if key is None else (key.tokens, key.rows or rows)
         plan = ExecutionPlan("none" if key is None else key.mode, "hit", tokens, rows, *padded, False)
-        metadata = self.backend.build(common_metadata(inputs, plan))
+        metadata = self.layers.build(common_metadata(inputs, plan), inputs.groups)
         return self.executor.run(plan, inputs, metadata)
 
 
@@ -111,5 +118,5 @@ def test_the_forward_reads_the_table_first_only_where_no_kernel_did(slot_mapping
     bench = Bench("sim", slot_mapping=slot_mapping)
     table = torch.zeros(4, dtype=torch.int32)
     copy = bench.device.copy_to_device(torch.zeros_like(table), table, buffer="block_table")
-    bench.run(inputs_of(CHUNKS, table_copy=copy))
+    bench.run(inputs_of(CHUNKS, table_copies=(copy,)))
     assert [row[3] for row in bench.ledger.rows["edges"]] == [copy] * edges

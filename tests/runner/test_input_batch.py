@@ -39,8 +39,8 @@ def assert_row_is_whole(b, row, req_id):
     forbidden = [token != int(ord(req_id) - ord("A")) for token in range(8)]
     assert batch.forbidden.values[row].tolist() == forbidden
     assert batch.sampling.forbidden[row].tolist() == forbidden
-    blocks = state.block_ids.tolist()
-    table = batch.block_table
+    blocks = state.block_ids[0].tolist()
+    (table,) = batch.block_tables.tables
     assert table.values[row].tolist() == blocks + [0] * (table.width - len(blocks))
 
 
@@ -57,7 +57,7 @@ def test_removing_b_moves_d_with_every_column(bench, request_state):
     for row, req_id in enumerate("ADC"):
         assert_row_is_whole(b, row, req_id)
     assert not b.batch.token_ids.values[3].any()
-    assert not b.batch.block_table.values[3].any()
+    assert not b.batch.block_tables.tables[0].values[3].any()
     assert not b.batch.forbidden.values[3].any()
 
 
@@ -151,7 +151,7 @@ def test_membership_oracle(runner_oracle, bench, request_state):
             assert batch.num_prompt[: len(rows)].tolist() == expect["num_prompt"]
             assert batch.num_tokens[: len(rows)].tolist() == expect["num_tokens_no_spec"]
             assert [batch.token_ids.values[r, : batch.num_tokens[r]].tolist() for r in rows] == expect["tokens"]
-            table = batch.block_table
+            (table,) = batch.block_tables.tables
             assert table.num_blocks[: len(rows)].tolist() == expect["num_blocks"]
             assert [table.values[r, : table.num_blocks[r]].tolist() for r in rows] == expect["blocks"]
             assert (not table.values[len(rows) :].any()) == expect["rows_after_batch_zero"]

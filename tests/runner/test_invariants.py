@@ -8,6 +8,10 @@ from stepscope.runner.invariants.checker import CHECKS, SAMPLE_EVERY
 from stepscope.workloads.step import CachedRequests, SamplingParams, StepResult
 
 
+def device_table(runner):
+    return runner.state.batch.block_tables.tables[0].staging.gpu
+
+
 def start(tiny_runner, **switches):
     """A is decoding, P is inside its prompt, B is decoding with a seed and a temperature; C has left."""
     t = tiny_runner(**switches)
@@ -73,13 +77,13 @@ def lose_generator(runner, facts):
 def append_old_blocks(runner, facts):
     # What an append on resume leaves behind, in both views of the request: they agree, and both are wrong.
     batch, state = runner.state.batch, runner.state.requests["A"]
-    state.block_ids = array("i", [30, 31, *state.block_ids])
-    batch.block_table.add_row(batch.row_of["A"], state.block_ids)
+    state.block_ids = (array("i", [30, 31, *state.block_ids[0]]),)
+    batch.block_tables.add_row(batch.row_of["A"], state.block_ids)
 
 
 def leave_a_tail(runner, facts):
     batch = runner.state.batch
-    batch.block_table.values[batch.row_of["A"], 2] = 9
+    batch.block_tables.tables[0].values[batch.row_of["A"], 2] = 9
 
 
 def grow(runner, facts):
@@ -124,7 +128,7 @@ def padding_writes(runner, facts):
 
 def stale_block(runner, facts):
     # The device still holds C's block for A's second page, as after a commit that did not happen.
-    runner.state.batch.block_table.staging.gpu[0, 1] = 9
+    device_table(runner)[0, 1] = 9
 
 
 def stale_row(runner, facts):
@@ -171,7 +175,7 @@ def test_a_planted_fault_trips_its_own_check(tiny_runner, cached, point, fault, 
 
 def test_the_message_names_the_slot_and_its_owner(tiny_runner, cached):
     t = start(tiny_runner)
-    plant(t, "cumsum", lambda runner, facts: runner.state.batch.block_table.staging.gpu.__setitem__((0, 1), 6))
+    plant(t, "cumsum", lambda runner, facts: device_table(runner).__setitem__((0, 1), 6))
     with pytest.raises(BrokenInvariant) as caught:
         go_on(t, cached)
     assert str(caught.value) == (

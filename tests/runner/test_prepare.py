@@ -137,9 +137,9 @@ def test_slots_behind_a_shorter_step_are_padding_again(input_bench, cached, slot
 
 def test_skip_copies_only_a_changed_table(input_bench, cached):
     b = input_bench(order="skip")
-    assert b.prepare({"A": 3}, new=[b.new("A", range(6), [3, 4])]).table_copy is not None
-    assert b.prepare({"A": 1}, cached=cached(("A", 3, None))).table_copy is None
-    assert b.prepare({"A": 1}, cached=cached(("A", 4, [5]))).table_copy is not None
+    assert b.prepare({"A": 3}, new=[b.new("A", range(6), [3, 4])]).table_copies
+    assert b.prepare({"A": 1}, cached=cached(("A", 3, None))).table_copies == ()
+    assert b.prepare({"A": 1}, cached=cached(("A", 4, [5]))).table_copies
     assert b.inputs.skipped_commits == 1
 
 

@@ -111,10 +111,10 @@ def test_planted_append_on_resume_changes_tokens(run, reference, monkeypatch):
     merge = WorkerState._merge_cached
 
     def appending(self, cached, step):
-        before = {req_id: self.requests[req_id].block_ids[:] for req_id in cached.resumed_req_ids}
+        before = {req_id: self.requests[req_id].block_ids[0][:] for req_id in cached.resumed_req_ids}
         arriving = merge(self, cached, step)
         for req_id, blocks in before.items():
-            self.requests[req_id].block_ids = blocks + self.requests[req_id].block_ids
+            self.requests[req_id].block_ids = (blocks + self.requests[req_id].block_ids[0],)
         return arriving
 
     monkeypatch.setattr(WorkerState, "_merge_cached", appending)

@@ -20,7 +20,7 @@ TINY = NAMED["tiny"]
 def empty_cache(config, num_blocks):
     shape = (num_blocks, BLOCK, config.num_key_value_heads, config.head_dim)
     layers = [LayerKV(torch.zeros(shape), torch.zeros(shape)) for _ in range(config.num_hidden_layers)]
-    return KVCache(tuple(layers), num_blocks, BLOCK)
+    return KVCache(tuple(layers), num_blocks)
 
 
 class HandDriver:
@@ -55,7 +55,8 @@ class HandDriver:
             starts, seq_lens, np.zeros(len(seq_lens), dtype=bool),
         )  # fmt: skip
         ids, positions = (torch.from_numpy(values) for values in padded)
-        return self.model.forward(ids, positions, self.cache, self.backend, self.backend.build(common))
+        metadata = [self.backend.build(common)] * self.model.config.num_hidden_layers
+        return self.model.forward(ids, positions, self.cache, self.backend, metadata)
 
 
 def hf_logits(model, tokens):
@@ -117,7 +118,7 @@ def test_bfloat16_runs_and_stays_close_to_float32(tiny_weights):
         driver = HandDriver(model, prompts_of(20), 20)
         driver.cache = KVCache(
             tuple(LayerKV(kv.key.to(shape.torch_dtype), kv.value.to(shape.torch_dtype)) for kv in driver.cache.layers),
-            driver.cache.num_blocks, BLOCK,
+            driver.cache.num_blocks,
         )  # fmt: skip
         hidden.append(driver.forward([20]).float())
     assert float((hidden[0] - hidden[1]).abs().mean()) < 0.02

@@ -57,7 +57,7 @@ def step(queries, discard=None, req_ids=None, seq_lens=None):
         query_start_loc=nothing, req_indices=nothing, query_pos=nothing, positions=nothing,
         seq_lens=np.array(seq_lens or queries, np.int32), logits_indices=ends - 1,
         discard=np.array(discard or [False] * rows), is_prefilling=nothing, input_ids=tensor, positions_gpu=tensor,
-        query_start_loc_gpu=tensor, seq_lens_gpu=tensor, block_table_gpu=tensor, slot_mapping=tensor,
+        query_start_loc_gpu=tensor, seq_lens_gpu=tensor, groups=(),
         logits_indices_gpu=torch.from_numpy(np.pad(np.maximum(ends - 1, 0), (0, 8 - rows))),
     )  # fmt: skip
 
