@@ -31,13 +31,28 @@ def draw(logits: torch.Tensor, options: DrawOptions) -> torch.Tensor:
     One uniform number a row is turned into a token through the cumulative distribution, so a row costs its generator
     one draw whatever the vocabulary. top_k applies before top_p, which counts shares of what top_k left.
     """
-    shifted = logits - logits.max(dim=-1, keepdim=True).values  # keeps tiny temperatures finite
-    scaled = shifted / options.temperature[:, None]
+    scaled = _scaled(logits, options)
     if not options.limited:
-        return _invert(torch.softmax(scaled, dim=-1, dtype=torch.float64), options.uniform)
+        return invert(torch.softmax(scaled, dim=-1, dtype=torch.float64), options.uniform)
     ordered, token_ids = scaled.sort(dim=-1, descending=True, stable=True)
     probabilities = _limit(ordered, options)
-    return token_ids.gather(-1, _invert(probabilities, options.uniform)[:, None]).squeeze(-1)
+    return token_ids.gather(-1, invert(probabilities, options.uniform)[:, None]).squeeze(-1)
+
+
+def target_probabilities(logits: torch.Tensor, options: DrawOptions) -> torch.Tensor:
+    """[n, vocab] float64 shares that `draw` draws from, 0 outside top_k and top_p; there they don't add up to 1."""
+    scaled = _scaled(logits, options)
+    if not options.limited:
+        return torch.softmax(scaled, dim=-1, dtype=torch.float64)
+    ordered, token_ids = scaled.sort(dim=-1, descending=True, stable=True)
+    shares = _limit(ordered, options)
+    return torch.zeros_like(shares).scatter_(-1, token_ids, shares)
+
+
+def _scaled(logits: torch.Tensor, options: DrawOptions) -> torch.Tensor:
+    """Logits over temperature. The largest is moved to 0 before, which keeps tiny temperatures finite."""
+    shifted = logits - logits.max(dim=-1, keepdim=True).values
+    return shifted / options.temperature[:, None]
 
 
 def _limit(ordered: torch.Tensor, options: DrawOptions) -> torch.Tensor:
@@ -53,7 +68,7 @@ def _limit(ordered: torch.Tensor, options: DrawOptions) -> torch.Tensor:
     return probabilities.masked_fill(before >= limit[:, None], 0.0)
 
 
-def _invert(probabilities: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
+def invert(probabilities: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
     """Index [n] of the first column whose cumulative share exceeds the row's uniform number."""
     cumulative = probabilities.cumsum(dim=-1)
     total = cumulative[:, -1:]
