@@ -19,11 +19,14 @@ class Destination:
     Views are kept by set, slot and length: slicing two tensors costs more than the rest of a small publish.
     """
 
-    def __init__(self, device: Device, shape: Sequence[int], dtype: torch.dtype, road: Road) -> None:
+    def __init__(self, device: Device, gpus: Sequence[torch.Tensor], road: Road) -> None:
+        assert len(gpus) == road.sets.count, "one device tensor a set"
         self.sets = road.sets
-        self.gpus = tuple(device.empty(shape, dtype) for _ in range(self.sets.count))
+        self.gpus = tuple(gpus)
         self._landing = road.landing
-        self._targets = self.gpus if road.landing is None else tuple(device.empty(shape, dtype) for _ in self.gpus)
+        self._targets = self.gpus
+        if road.landing is not None:
+            self._targets = tuple(device.empty(gpu.shape, gpu.dtype) for gpu in gpus)
         self._made: dict[tuple[int, int, int], tuple[torch.Tensor, torch.Tensor]] = {}
 
     @property
@@ -49,3 +52,8 @@ class Destination:
         if self._landing is not None and copy:
             current = self.sets.current
             self._landing.arrived(self.gpus[current][:count], self._targets[current][:count], copy)
+
+
+def fresh_tensors(device: Device, shape: Sequence[int], dtype: torch.dtype, road: Road) -> tuple[torch.Tensor, ...]:
+    """Zeroed device tensors, one a set."""
+    return tuple(device.empty(shape, dtype) for _ in range(road.sets.count))

@@ -10,7 +10,8 @@ from ...errors import UsageError
 from ...instrumentation.probe.ledger import Ledger
 from ..config import Staging
 from ..devices.base import Device, StreamName
-from .destination import Destination
+from .destination import Destination, fresh_tensors
+from .growing import GrowingBuffer
 from .publication import Publisher
 from .road import Road
 from .slots import FreshPinned, Pageable, PinnedRing, Supply
@@ -44,7 +45,7 @@ class BufferFactory:
         self._device = device
         self._ledger = ledger
         self._slots = 1 if staging == "pinned_single" else ring_slots
-        self._road = road or Road()
+        self.road = road or Road()
         self._verify = verify
         self._made: list[Publisher] = []
 
@@ -56,21 +57,29 @@ class BufferFactory:
             supply: Supply = Pageable(self._device.host_tensor((capacity,), dtype, pinned=False))
         else:
             supply = self._pinned((capacity,), dtype, stream)
-        return StagedBuffer(
-            Destination(self._device, (capacity,), dtype, self._road), self._publisher(name, stream, supply)
-        )
+        return StagedBuffer(self._destination((capacity,), dtype), self._publisher(name, stream, supply))
 
     def table(
-        self, name: str, rows: int, width: int, *, dtype: torch.dtype = torch.int32, stream: StreamName = "compute",
+        self, name: str, rows: int, width: int, stream: StreamName = "compute",
+        gpus: Sequence[torch.Tensor] | None = None,
     ) -> StagedTable:
-        """A table [rows, width] whose copies run on `stream`. The mirror is never page-locked: it may be large."""
-        mirror = self._device.host_tensor((rows, width), dtype, pinned=False)
+        """A table [rows, width] int32 whose copies run on `stream`, into `gpus` (one a set) or device tensors of its
+        own. The mirror is never page-locked: it may be large.
+        """
+        mirror = self._device.host_tensor((rows, width), torch.int32, pinned=False)
         if self.staging == "pageable":
             supply: Supply = Pageable(mirror)
         else:
-            supply = self._pinned((rows, width), dtype, stream)
-        return StagedTable(
-            mirror, Destination(self._device, (rows, width), dtype, self._road), self._publisher(name, stream, supply)
+            supply = self._pinned((rows, width), torch.int32, stream)
+        destination = self._destination((rows, width), torch.int32, gpus)
+        return StagedTable(mirror, destination, self._publisher(name, stream, supply))
+
+    def growing(
+        self, name: str, least: int, dtype: torch.dtype, *, stream: StreamName = "compute"
+    ) -> GrowingBuffer:
+        """A buffer of at least `least` elements that grows with what a step needs."""
+        return GrowingBuffer(
+            self._device, stream, lambda capacity: self.buffer(name, capacity, dtype, stream=stream), least
         )
 
     def flush(self) -> None:
@@ -81,7 +90,12 @@ class BufferFactory:
     def _pinned(self, shape: Sequence[int], dtype: torch.dtype, stream: StreamName) -> Supply:
         if self.staging == "fresh_pinned":
             return FreshPinned(self._device, shape, dtype)
-        return PinnedRing(self._device, shape, dtype, self._slots, self._road.make_guard(self._device, stream))
+        return PinnedRing(self._device, shape, dtype, self._slots, self.road.make_guard(self._device, stream))
+
+    def _destination(
+        self, shape: Sequence[int], dtype: torch.dtype, gpus: Sequence[torch.Tensor] | None = None
+    ) -> Destination:
+        return Destination(self._device, gpus or fresh_tensors(self._device, shape, dtype, self.road), self.road)
 
     def _publisher(self, name: str, stream: StreamName, supply: Supply) -> Publisher:
         publisher = Publisher(self._device, self._ledger, name, stream, supply, verify=self._verify)

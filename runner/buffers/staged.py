@@ -88,8 +88,11 @@ class StagedTable:
         """Whether the mirror changed since the step's device table was last published."""
         return self._outdated[self._sets.current]
 
-    def touch(self, row: int | npt.NDArray[np.intp]) -> None:
-        """The mirror's row, or rows, were written."""
+    def touch(
+        self, row: int | npt.NDArray[np.intp], start: int | npt.NDArray[np.int32] = 0,
+        end: int | npt.NDArray[np.int32] = 0,
+    ) -> None:
+        """The mirror's row, or rows, were written; here rows travel whole, so it does not matter where."""
         self._outdated = [True] * self._sets.count
         self._stale[:, row] = True
         self._changed[row] = True

@@ -42,7 +42,7 @@ class TableStaging(Protocol):
         ...
 
     def touch(self, row: int | npt.NDArray[np.intp], start: int | IntArray, end: int | IntArray) -> None:
-        """Columns from `start` on of the mirror's row, or of distinct rows, were written; the row is null from `end` on.
+        """Columns from `start` on of the row, or of distinct rows, were written; from `end` on they are null.
 
         Whatever is not told here may never reach the device.
         """
