@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import torch
 
 from ...errors import BrokenInvariant, UsageError
 from ...workloads.step import StepDelta, StepResult
@@ -17,6 +18,7 @@ from ..inputs.step_inputs import StepInputs
 from ..kv_groups import KVGroup
 from ..state.update import WorkerState
 from .discard_checks import discard, discarded_result
+from .flight import Expected, Flight, covered, token_return, tokens_in_flight
 from .flat_checks import positions, query_boundaries, seq_lens_capacity, token_total
 from .row_checks import row_bijection, row_ownership
 from .slot_checks import slot_ownership
@@ -51,7 +53,7 @@ class CheckReport:
 
 
 class InvariantChecks(Protocol):
-    """What a runner calls; both calls belong outside its phases."""
+    """What a runner calls, outside its phases. Results may come back after later steps were submitted."""
 
     def after_preprocess(
         self, delta: StepDelta, state: WorkerState, inputs: StepInputs | None, common: CommonAttentionMetadata | None
@@ -59,8 +61,12 @@ class InvariantChecks(Protocol):
         """Check a prepared step; `inputs` is None for a step without tokens. Raises BrokenInvariant."""
         ...
 
+    def submitted(self, inputs: StepInputs, sampled: torch.Tensor) -> None:
+        """The step was enqueued; its tokens will be in `sampled` [rows, width] on the device."""
+        ...
+
     def after_sample(self, result: StepResult) -> None:
-        """Check what became visible. Raises BrokenInvariant."""
+        """Check what became visible, when it came back. Raises BrokenInvariant."""
         ...
 
     def report(self) -> CheckReport:
@@ -74,6 +80,9 @@ class NoChecks:
     def after_preprocess(
         self, delta: StepDelta, state: WorkerState, inputs: StepInputs | None, common: CommonAttentionMetadata | None
     ) -> None:
+        """Nothing."""
+
+    def submitted(self, inputs: StepInputs, sampled: torch.Tensor) -> None:
         """Nothing."""
 
     def after_sample(self, result: StepResult) -> None:
@@ -92,7 +101,10 @@ class Checker:
         self._groups = tuple(groups)
         self._paused = paused
         self._truth = Truth()
-        self._view: StepView | None = None
+        self._delta = StepDelta(-1)
+        self._due = False
+        self._flight: Flight | None = None
+        self._expected: dict[int, Expected] = {}  # of the checked steps that were not collected yet
         self._steps_seen = 0
         self._steps_checked = 0
         self._held = dict.fromkeys(CHECKS, 0)
@@ -103,20 +115,31 @@ class Checker:
         """Take the delta in; on a step that is due, run all checks in order."""
         with self._paused():
             self._truth.follow(delta)
-            due = self._steps_seen % self._every == 0
+            self._delta, self._due = delta, self._steps_seen % self._every == 0
             self._steps_seen += 1
-            self._view = self._look(delta, state, inputs, common) if due and inputs is not None else None
-            if self._view is not None:
+            if self._due and inputs is not None:
+                view = self._look(delta, state, inputs, common)
                 self._steps_checked += 1
                 for name, check in CHECKS.items():
-                    self._demand(name, check(self._view), delta.step)
+                    self._demand(name, check(view), delta.step)
                     self._held[name] += 1
+
+    def submitted(self, inputs: StepInputs, sampled: torch.Tensor) -> None:
+        """Note who samples; of a due step also what, before a later step can write there."""
+        with self._paused():
+            kept = covered(self._truth, self._delta)
+            self._truth.submitted(inputs.step, kept)
+            self._flight = flight = Flight.of(inputs, sampled)
+            if self._due:
+                self._expected[inputs.step] = Expected(frozenset(kept), flight.row_of, flight.tokens())
 
     def after_sample(self, result: StepResult) -> None:
         """Check the result of a due step, then take it in."""
         with self._paused():
-            if self._view is not None:
-                self._demand("discard", discarded_result(self._view, result), result.step)
+            expected = self._expected.pop(result.step, None)
+            if expected is not None:
+                self._demand("discard", discarded_result(expected.kept, result), result.step)
+                self._demand("token_return", token_return(expected, result), result.step)
             self._truth.saw(result)
 
     def report(self) -> CheckReport:
@@ -142,6 +165,7 @@ class Checker:
             inputs=inputs,
             common=common,
             truths=truths,
+            in_flight=tokens_in_flight(self._flight, zip(inputs.req_ids, truths, strict=True)),
             expected_scheduled=counts,
             expected_computed=computed,
             expected_rows=rows,

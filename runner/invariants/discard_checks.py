@@ -23,19 +23,8 @@ def discard(view: StepView) -> str | None:
     return None
 
 
-def discarded_result(view: StepView, result: StepResult) -> str | None:
-    """What became visible is what the mask let through."""
-    kept = {
-        req_id
-        for req_id, truth, end, count in zip(
-            view.inputs.req_ids,
-            view.truths,
-            (view.expected_computed + view.expected_scheduled).tolist(),
-            view.expected_scheduled.tolist(),
-            strict=True,
-        )
-        if count and end >= truth.num_tokens
-    }
+def discarded_result(kept: frozenset[str], result: StepResult) -> str | None:
+    """What became visible is what the mask let through; `kept` are those who must show a token."""
     odd = sorted(kept ^ result.sampled.keys())
     if not odd:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..inputs.step_inputs import IntArray
+from .truth import IN_FLIGHT
 from .view import StepView, first_difference, host
 
 
@@ -49,9 +50,13 @@ def _boundary_fault(boundaries: IntArray, num_tokens: int, name: str) -> str | N
 
 
 def positions(view: StepView) -> str | None:
-    """Each flat token stands where its request's computed length and its offset say, and is that token."""
+    """Each flat token stands where its request's computed length and its offset say, and is that token: the history's,
+    or where that waits for a token in flight the one that the step before sampled for this very request.
+    """
     inputs, wanted, rows = view.inputs, view.expected_positions, view.expected_rows
     tokens = view.batch.token_ids.values[rows, np.minimum(wanted, view.batch.token_ids.width - 1)]
+    for place in np.flatnonzero(tokens == IN_FLIGHT).tolist():
+        tokens[place] = view.in_flight.get(inputs.req_ids[int(rows[place])], IN_FLIGHT)
     count = inputs.num_tokens
     return (
         first_difference(inputs.req_indices, rows, "req_indices")

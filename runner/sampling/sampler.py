@@ -1,4 +1,4 @@
-"""The last phase of a step: logits where needed, one token a row, and its way back to the host."""
+"""The last phase of a step: logits where needed, and one token a row, on the device."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import numpy.typing as npt
 import torch
 
 from ...instrumentation.probe.api import ProbeLike
-from ...workloads.step import StepResult
 from ..config import RunnerConfig
 from ..devices.base import Device, Work
+from ..handoff.outputs import OutputRing, OutputSlot
 from ..inputs.step_inputs import StepInputs
 from ..models.llama import LlamaModel
 from ..state.sampling_metadata import SamplingMetadata
@@ -19,52 +19,44 @@ from .uniforms import row_uniforms
 
 
 class Sampler:
-    """Samples every row of the batch and shows the tokens of those that `discard` lets through.
+    """Samples every row of the batch into the step's slot of `ring`.
 
     Rows of an unfinished prompt are sampled too, which keeps the batch's shape, but never become visible and never
-    touch a generator. Ranges: gather_hidden, lm_head, sample, copy_tokens.
+    touch a generator. Ranges: gather_hidden, lm_head, sample.
     """
 
-    def __init__(self, device: Device, model: LlamaModel, probe: ProbeLike, config: RunnerConfig) -> None:
+    def __init__(
+        self, device: Device, model: LlamaModel, probe: ProbeLike, config: RunnerConfig, ring: OutputRing
+    ) -> None:
         self._device = device
         self._probe = probe
         self._seed = config.model_seed
         self._logits = make_logits_source(config.logits, device, model, probe)
-        self._sampled = device.empty((config.max_num_seqs,), torch.int32)
-        # One host slot is enough: the wait in `_tokens` ends the copy before anyone writes here again.
-        self._host = device.host_tensor((config.max_num_seqs,), torch.int32, pinned=config.staging != "pageable")
-        self._host_view = self._host.numpy()
+        self._ring = ring
 
-    def sample(self, hidden: torch.Tensor, inputs: StepInputs, sampling: SamplingMetadata) -> StepResult:
-        """The step's visible tokens, for hidden [Q', H]. Waits for the tokens: the only host wait of the phase."""
+    def sample(self, hidden: torch.Tensor, inputs: StepInputs, sampling: SamplingMetadata) -> OutputSlot:
+        """The slot that holds the step's tokens, for hidden [Q', H]. Waits for nothing."""
         logits = self._logits.logits(hidden, inputs)
-        rows = inputs.num_reqs
+        rows, slot = inputs.num_reqs, self._ring.take(inputs.step)
         with self._probe.range("sample"):
             self._device.launch(
                 "sample",
-                lambda: self._write_tokens(logits, inputs, sampling),
+                lambda: self._write_tokens(slot.sampled, logits, inputs, sampling),
                 Work("sample", tokens=rows, rows=rows),
             )
-        with self._probe.range("copy_tokens"):
-            tokens = self._tokens(rows)
-        visible = zip(inputs.req_ids, tokens, inputs.discard.tolist(), strict=True)
-        return StepResult(inputs.step, {req_id: (token,) for req_id, token, hide in visible if not hide})
-
-    def _tokens(self, rows: int) -> list[int]:
-        self._device.copy_to_host(self._host[:rows], self._sampled[:rows], buffer="sampled_tokens")
-        self._device.host_wait(self._device.record("compute"), "tokens")
-        tokens: list[int] = self._host_view[:rows].tolist()
-        return tokens
+        return slot
 
     @torch.inference_mode()
-    def _write_tokens(self, logits: torch.Tensor, inputs: StepInputs, sampling: SamplingMetadata) -> None:
+    def _write_tokens(
+        self, sampled: torch.Tensor, logits: torch.Tensor, inputs: StepInputs, sampling: SamplingMetadata
+    ) -> None:
         if sampling.forbidden is not None:
             forbidden = torch.from_numpy(sampling.forbidden).to(logits.device)
             logits = logits.masked_fill(forbidden, float("-inf"))
         tokens = logits.argmax(dim=-1)
         if not sampling.all_greedy:
             self._draw_rows(tokens, logits, inputs, sampling)
-        self._sampled[: tokens.numel()].copy_(tokens)
+        sampled[: tokens.numel(), 0].copy_(tokens)
 
     def _draw_rows(
         self, tokens: torch.Tensor, logits: torch.Tensor, inputs: StepInputs, sampling: SamplingMetadata
@@ -85,7 +77,7 @@ class Sampler:
     def _options(
         self, rows: npt.NDArray[np.intp], inputs: StepInputs, sampling: SamplingMetadata, *, limited: bool
     ) -> DrawOptions:
-        device = self._sampled.device
+        device = self._device.tensor_device
         return DrawOptions(
             temperature=torch.from_numpy(sampling.temperature[rows]).to(device),
             top_k=torch.from_numpy(sampling.top_k[rows].astype(np.int64)).to(device),

@@ -16,7 +16,7 @@ def row_uniforms(
 ) -> torch.Tensor:
     """One number in [0, 1) for each of `rows`, [len(rows)] float64. Ask for rows that become visible only.
 
-    A row with a generator of its own advances it by one draw; a discarded sample must not, else a seeded request would
+    A row with a stream of its own draws the next number; a discarded sample must not, else a seeded request would
     depend on how its prompt was cut. Other rows hash (runner seed, request, length): the same in every run, whatever
     was preempted in between, and nothing has to be kept for them.
     """
@@ -27,6 +27,6 @@ def row_uniforms(
 def _uniform(row: int, inputs: StepInputs, sampling: SamplingMetadata, runner_seed: int) -> float:
     generator = sampling.generators.get(row)
     if generator is not None:
-        return float(torch.rand((), dtype=torch.float64, generator=generator, device=generator.device))
+        return generator.number(inputs.step)
     seed = stream_seed(runner_seed, "sampling", inputs.req_ids[row], str(inputs.seq_lens[row]))
     return (seed >> 10) * 2.0**-53  # 63 bits to the 53 of a float64 below 1

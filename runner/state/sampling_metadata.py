@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import torch
+
+from .seeded_stream import SeededStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class SamplingMetadata:
     temperature: npt.NDArray[np.float32]
     top_k: npt.NDArray[np.int32]
     top_p: npt.NDArray[np.float32]
-    generators: Mapping[int, torch.Generator]
+    generators: Mapping[int, SeededStream]
     forbidden: npt.NDArray[np.bool_] | None
     all_greedy: bool
     all_random: bool

@@ -193,7 +193,8 @@ def test_a_request_with_too_few_blocks_is_named(tiny_runner):
 
 def test_a_result_that_shows_a_discarded_token_is_caught(tiny_runner, cached, monkeypatch):
     t = start(tiny_runner)
-    monkeypatch.setattr(t.runner.sampler, "sample", lambda *_: StepResult(1, {"A": (1,), "B": (2,), "P": (3,)}))
+    shown = StepResult(1, {"A": (1,), "B": (2,), "P": (3,)})
+    monkeypatch.setattr(t.runner.state, "commit_tokens", lambda result: result.sampled.update(shown.sampled))
     with pytest.raises(BrokenInvariant, match="discard broken in step 1: 'P' got a token inside its input"):
         go_on(t, cached)
 

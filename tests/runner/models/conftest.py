@@ -1,6 +1,7 @@
 """The tiny decoder in Hugging Face's clothes, 32 requests with their greedy answers by it, and the whole runner."""
 
 import warnings
+from collections import deque
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -109,24 +110,37 @@ def run_requests(requests, device="cpu", resets=(), **switches):
 
 
 def drive(requests, config, device, ledger, resets):
+    """With an asynchronous hand-off two steps are in flight: the next one is submitted before a result is asked for."""
     runner = build_runner(config, device, NullProbe(), ledger)
-    scheduler = Scheduler(SchedulerConfig(**{name: getattr(config, name) for name in SHARED}))
+    ahead = config.token_handoff != "sync"
+    limits = {name: getattr(config, name) for name in SHARED}
+    scheduler = Scheduler(SchedulerConfig(**limits, async_scheduling=ahead))
     for request in requests:
         scheduler.add_request(request)
     outcome = Run(outputs={request.req_id: () for request in requests})
+    in_flight = deque()
     while scheduler.has_unfinished() or scheduler.has_pending_finished():
         delta = scheduler.schedule()
         covered = scheduler.covered(delta)
         outcome.num_preempted += len(delta.preempted_req_ids)
         outcome.num_resumed += len(delta.cached.resumed_req_ids)
         outcome.num_cut += len(delta.num_scheduled_tokens) - len(covered)
-        sampled = runner.execute(delta).sampled
-        for req_id, tokens in sampled.items():
-            outcome.outputs[req_id] += tokens
-        scheduler.update(StepResult(delta.step, {req_id: sampled[req_id] for req_id in covered}))
+        in_flight.append((runner.submit(delta), covered))
+        if len(in_flight) > ahead:
+            _collect(scheduler, outcome, *in_flight.popleft())
         if delta.step in resets:
             scheduler.forced_reset()
+    for pending, _ in in_flight:
+        pending.result()
     return outcome
+
+
+def _collect(scheduler, outcome, pending, covered):
+    sampled = pending.result().sampled
+    shown = StepResult(pending.step, {req_id: sampled[req_id] for req_id in covered})
+    taken = scheduler.update(shown)
+    for req_id, tokens in sampled.items():
+        outcome.outputs[req_id] += taken.get(req_id, ()) if req_id in shown.sampled else tokens
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,79 @@
+"""Tokens in flight in the host's history: a placeholder at submit, the token itself when it has come back.
+
+Both views of a request count a token from the moment that a step will sample it, so lengths, discard masks and block
+needs are right without waiting for its value. Only the value is missing, and nobody may compute with it: input
+preparation takes it from the device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..inputs.step_inputs import StepInputs
+from ..state.input_batch import InputBatch
+from ..state.request_state import PLACEHOLDER, CachedRequestState
+from ..state.update import WorkerState
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """The tokens that one step will show: one for each row that its discard mask lets through.
+
+    rows       places in the step's order, ascending
+    positions  index of the token in its request's history
+    states     of the requests; epoch is the batch's tuple of ids, a new one whenever membership changed
+    """
+
+    step: int
+    epoch: tuple[str, ...]
+    req_ids: list[str]
+    rows: npt.NDArray[np.intp]
+    positions: npt.NDArray[np.int32]
+    states: list[CachedRequestState]
+
+
+def reserve(state: WorkerState, inputs: StepInputs) -> Reservation:
+    """Append a placeholder to each request that will show a token."""
+    batch, requests, ids = state.batch, state.requests, inputs.req_ids
+    rows = np.flatnonzero(~inputs.discard)
+    shown = list(ids) if rows.size == len(ids) else [ids[row] for row in rows.tolist()]
+    states = list(map(requests.__getitem__, shown))
+    for request in states:
+        request.output_token_ids.append(PLACEHOLDER)
+    batch.append_placeholders(rows)
+    positions = inputs.seq_lens[rows]  # a copy: the view is another step's by the time that the tokens are back
+    return Reservation(inputs.step, ids, shown, rows, positions, states)
+
+
+def fill(state: WorkerState, reserved: Reservation, tokens: list[int]) -> None:
+    """Put the tokens, one a reserved row, into the places that were kept for them.
+
+    A request that was preempted meanwhile has lost its place: it will sample the token again. One that has ended has no
+    row any more; and another one of the same name is not it.
+    """
+    step = reserved.step
+    for request, position, token in zip(reserved.states, reserved.positions.tolist(), tokens, strict=True):
+        if request.valid_from_step <= step:
+            request.output_token_ids[position - request.num_prompt_tokens] = token
+            request.collected_step = step
+    batch = state.batch
+    if batch.req_ids is reserved.epoch and not batch.changed:
+        batch.fill_tokens(reserved.rows, reserved.positions, tokens)
+    else:
+        _fill_moved(batch, state.requests, reserved, tokens)
+
+
+def _fill_moved(
+    batch: InputBatch, requests: dict[str, CachedRequestState], reserved: Reservation, tokens: list[int]
+) -> None:
+    """The rows are other ones by now: ask for each request's own."""
+    row_of, values = batch.row_of, batch.token_ids.values
+    for req_id, request, position, token in zip(
+        reserved.req_ids, reserved.states, reserved.positions.tolist(), tokens, strict=True
+    ):
+        row = row_of.get(req_id)
+        if row is not None and requests.get(req_id) is request and request.valid_from_step <= reserved.step:
+            values[row, position] = token

@@ -1,0 +1,138 @@
+"""Steps in flight: what `ModelRunner.submit` hands out, and how a step's tokens come back."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ...instrumentation.probe.api import LateStep, ProbeLike, StepScope
+from ...workloads.step import StepResult
+from ..devices.base import Device
+from ..inputs.step_inputs import StepInputs
+from ..state.update import WorkerState
+from .history import Reservation, fill, reserve
+from .outputs import OutputSlot, OutputStreamRoad, ReturnRoad
+from .plan import PreviousStep
+from .strategy import Handoff
+
+Checked = Callable[[StepResult], None]
+"""Looks at a result before the caller gets it; raises BrokenInvariant."""
+
+
+class PendingStep:
+    """A submitted step. `result` waits for its tokens and returns them; asked again, it returns the same."""
+
+    def __init__(self, step: int, finish: Callable[[], StepResult]) -> None:
+        self.step = step
+        self._finish = finish
+        self._result: StepResult | None = None
+
+    def result(self) -> StepResult:
+        """The tokens that became visible. Raises BrokenInvariant when a check of what came back fails."""
+        if self._result is None:
+            self._result = self._finish()
+        return self._result
+
+
+class Outputs(Protocol):
+    """The way of a step's tokens from the device to the caller."""
+
+    def send(self, slot: OutputSlot, inputs: StepInputs, step: StepScope) -> PendingStep:
+        """Enqueue the copy to the host; the last thing of the phase `sample`."""
+        ...
+
+
+class SyncOutputs:
+    """Waits for the tokens within the step: the only host wait of the phase. Range: copy_tokens."""
+
+    def __init__(self, device: Device, probe: ProbeLike, state: WorkerState, checked: Checked) -> None:
+        self._device, self._state, self._checked = device, state, checked
+        self._range = probe.range("copy_tokens")
+        self._road = ReturnRoad(device)
+
+    def send(self, slot: OutputSlot, inputs: StepInputs, step: StepScope) -> PendingStep:
+        """Copy, wait, take the tokens in."""
+        rows = inputs.num_reqs
+        with self._range:
+            self._road.send(slot, rows)
+            assert slot.event is not None
+            self._device.host_wait(slot.event, "tokens")
+            tokens: list[int] = slot.view[:rows, 0].tolist()
+        slot.step = None
+        visible = zip(inputs.req_ids, tokens, inputs.discard.tolist(), strict=True)
+        result = StepResult(inputs.step, {req_id: (token,) for req_id, token, hide in visible if not hide})
+        self._state.commit_tokens(result)
+
+        def finish() -> StepResult:
+            self._checked(result)
+            return result
+
+        return PendingStep(inputs.step, finish)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    slot: OutputSlot
+    reserved: Reservation
+    late: LateStep
+
+
+class AsyncOutputs:
+    """Lets the step go and waits when the caller asks. Ranges: copy_tokens in the step, collect_tokens at the wait.
+
+    Steps are collected in the order of their submission: asking for a later one first collects those before it.
+    """
+
+    def __init__(
+        self, device: Device, probe: ProbeLike, state: WorkerState, checked: Checked, handoff: Handoff
+    ) -> None:
+        self._device, self._state, self._checked, self._handoff = device, state, checked, handoff
+        self._sending, self._collecting = probe.range("copy_tokens"), probe.range("collect_tokens")
+        self._road = OutputStreamRoad(device)
+        self._flights: deque[_Flight] = deque()
+        self._results: dict[int, StepResult] = {}  # collected, not asked for yet
+
+    def send(self, slot: OutputSlot, inputs: StepInputs, step: StepScope) -> PendingStep:
+        """Copy on a stream of its own, and keep a place for each token in its request's history."""
+        with self._sending:
+            self._road.send(slot, inputs.num_reqs)
+        number = inputs.step
+        self._flights.append(_Flight(slot, reserve(self._state, inputs), step.late()))
+        shown: np.ndarray[tuple[int], np.dtype[np.bool_]] = ~inputs.discard
+        previous = PreviousStep(number, inputs.req_ids, slot, shown)
+        self._handoff.submitted(previous, lambda: self._collect_to(number))
+        return PendingStep(number, lambda: self._take(number))
+
+    def _take(self, step: int) -> StepResult:
+        self._collect_to(step)
+        return self._results.pop(step)
+
+    def _collect_to(self, step: int) -> None:
+        while self._flights and self._flights[0].reserved.step <= step:
+            self._collect(self._flights.popleft())
+
+    def _collect(self, flight: _Flight) -> None:
+        slot, reserved = flight.slot, flight.reserved
+        assert slot.event is not None
+        with flight.late:
+            with self._collecting:
+                self._device.host_wait(slot.event, "tokens")
+                tokens: list[int] = slot.view[reserved.rows, 0].tolist()
+            slot.step = None
+            fill(self._state, reserved, tokens)
+            result = StepResult(reserved.step, {i: (token,) for i, token in zip(reserved.req_ids, tokens, strict=True)})
+        self._checked(result)
+        self._results[reserved.step] = result
+
+
+def make_outputs(
+    device: Device, probe: ProbeLike, state: WorkerState, checked: Checked, handoff: Handoff
+) -> Outputs:
+    """The outputs that go with a hand-off."""
+    if handoff.depth == 1:
+        return SyncOutputs(device, probe, state, checked)
+    return AsyncOutputs(device, probe, state, checked, handoff)

@@ -1,0 +1,85 @@
+"""How a token gets from the step before into this step's input ids without passing through the host."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from ..devices.base import Device, Work
+from ..inputs.ports import InputBuffer
+from .plan import TokensWanted
+
+HANDOFF = "token_handoff"
+"""Name and kind of the device operation."""
+
+
+class HandoffRoad(Protocol):
+    """Two halves: `prepare` among the step's copies to the device, `apply` behind the last of them."""
+
+    def prepare(self, wanted: TokensWanted) -> None:
+        """Enqueue what `apply` needs on the device."""
+        ...
+
+    def apply(self, wanted: TokensWanted, sampled: torch.Tensor, input_ids: torch.Tensor) -> None:
+        """Fill in the wanted `input_ids` [tokens] from the step before, whose tokens are `sampled` [rows, width]."""
+        ...
+
+
+class SliceRoad:
+    """One copy from device to device: rows stand where they stood. For `in_place` only."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def prepare(self, wanted: TokensWanted) -> None:
+        """Nothing."""
+
+    def apply(self, wanted: TokensWanted, sampled: torch.Tensor, input_ids: torch.Tensor) -> None:
+        """Copy the first rows."""
+        count = wanted.count
+        source, target = sampled[:count, 0], input_ids[:count]
+        self._device.launch(HANDOFF, lambda: target.copy_(source), Work(HANDOFF, tokens=count, rows=count))
+
+
+class ScatterRoad:
+    """One kernel over a map of (place, row of the step before), which travels with the step's other inputs."""
+
+    def __init__(self, device: Device, pairs: InputBuffer) -> None:
+        self._device = device
+        self._pairs = pairs  # [2 * rows] int32: places, then rows
+        self._scatter = _kernel(device)
+        self._copied = 0
+
+    def prepare(self, wanted: TokensWanted) -> None:
+        """Send the map."""
+        count, pairs = wanted.count, self._pairs.acquire()
+        pairs[:count] = wanted.places
+        pairs[count : 2 * count] = wanted.rows
+        self._copied = self._pairs.publish(2 * count)
+
+    def apply(self, wanted: TokensWanted, sampled: torch.Tensor, input_ids: torch.Tensor) -> None:
+        """Scatter."""
+        count, pairs = wanted.count, self._pairs.gpu
+        self._device.launch(
+            HANDOFF,
+            lambda: self._scatter(pairs, sampled, input_ids, count),
+            Work(HANDOFF, tokens=count, rows=count),
+            consumes=(self._copied,),
+        )
+
+
+def scatter_on_host(pairs: torch.Tensor, sampled: torch.Tensor, input_ids: torch.Tensor, count: int) -> None:
+    """What the kernel does, on device tensors that live in host memory."""
+    places, rows = pairs[:count].numpy(), pairs[count : 2 * count].numpy()
+    ids = input_ids.numpy()
+    ids[places] = np.take(sampled.numpy()[:, 0], rows)
+
+
+def _kernel(device: Device):  # type: ignore[no-untyped-def]
+    if device.tensor_device.type == "cuda":
+        from .scatter_kernel import scatter_tokens
+
+        return scatter_tokens
+    return scatter_on_host
