@@ -131,12 +131,22 @@ def lookup(sizes: Sequence[int], num_tokens: int) -> Lookup:
     return Lookup(padded, (padded - num_tokens) / padded, "hit")
 
 
+def round_to_decodes(sizes: Sequence[int], decode_tokens: int, max_num_batched_tokens: int) -> Sizes:
+    """`sizes` as vLLM's V1 runner takes them with drafts: rounded up to whole decodes of `decode_tokens`, without
+    repeats; a graph of uniform decodes has no other sizes. What the token buffers cannot hold is left out.
+    """
+    rounded = {-(-size // decode_tokens) * decode_tokens for size in sizes}
+    return tuple(sorted(size for size in rounded if size <= max_num_batched_tokens))
+
+
 def resolve_sizes(
-    setting: str | Sequence[int], *, max_num_seqs: int, max_num_batched_tokens: int, max_capture_size: int | None = None
-) -> Sizes:
+    setting: str | Sequence[int], *, max_num_seqs: int, max_num_batched_tokens: int,
+    max_capture_size: int | None = None, num_speculative_tokens: int = 0,
+) -> Sizes:  # fmt: skip
     """The ascending capture sizes that a setting means: "default", "vllm", "exact", or the sizes themselves.
 
-    Without `max_capture_size` "default" and "exact" reach up to what vLLM would: twice max_num_seqs, at most 512.
+    Without `max_capture_size` "default" and "exact" reach up to what vLLM would: twice max_num_seqs decodes with all
+    their drafts, at most 512 tokens.
     Raises UsageError for an unknown name, a size below 1, and a size that the token buffers cannot hold.
     """
     if max_capture_size is not None:
@@ -145,8 +155,10 @@ def resolve_sizes(
         _check_sizes(setting, max_num_batched_tokens, "capture_sizes")
         return _user_sizes(setting, max_capture_size, max_num_batched_tokens)
     if setting == "vllm":
-        return vllm_ladder(max_num_seqs, max_num_batched_tokens, VllmOptions(user_max=max_capture_size))
-    maximum = max_capture_size or min(2 * max_num_seqs, VLLM_CEILING, max_num_batched_tokens)
+        options = VllmOptions(num_speculative_tokens=num_speculative_tokens, user_max=max_capture_size)
+        return vllm_ladder(max_num_seqs, max_num_batched_tokens, options)
+    most_decodes = 2 * max_num_seqs * (1 + num_speculative_tokens)
+    maximum = max_capture_size or min(most_decodes, VLLM_CEILING, max_num_batched_tokens)
     if setting == "default":
         return default_ladder(maximum)
     if setting == "exact":

@@ -21,6 +21,7 @@ GraphModeSwitch = Literal["none", "piecewise", "full", "full_decode_only", "full
 AttentionSwitch = Literal["auto", "torch", "triton"]
 MetadataReuse = Literal["shared", "per_layer"]
 TokenHandoff = Literal["sync", "async_slice", "async_scatter", "async_auto"]
+Correction = Literal["host", "device"]
 CheckMode = Literal["off", "sample", "every"]
 
 
@@ -38,6 +39,12 @@ class RunnerConfig:
     kv_groups               what each KV cache group keeps: "full", "window=128" or "state", each with "/32" behind it
                             for a block size of its own; in the order of a request's block lists
     kernel_block_size       tokens a block as kernels see it; None is the manager's, which must be a multiple
+    speculative             "off", or the number of drafts that a request brings to a step
+    acceptance              where drafts come from: "ngram" looks them up in the request's own text; "synthetic:all",
+                            "synthetic:none", "synthetic:alternate" and "synthetic:0.6" take them from a continuation
+                            that is known before, and spoil as many as that says
+    correction              who takes rejected drafts off the counts of the step that is prepared meanwhile
+    ngram_min, ngram_max    fewest and most tokens that must have occurred before for "ngram" to propose
     """
 
     max_num_seqs: int = 256
@@ -64,4 +71,19 @@ class RunnerConfig:
     capture_sizes: str | tuple[int, ...] = "default"
     max_capture_size: int | None = None
     token_handoff: TokenHandoff = "sync"
+    speculative: Literal["off"] | int = "off"
+    acceptance: str = "ngram"
+    correction: Correction = "host"
+    ngram_min: int = 2
+    ngram_max: int = 4
     check: CheckMode = "off"
+
+    @property
+    def num_drafts(self) -> int:
+        """Most drafts that a request brings to a step, 0 without speculation."""
+        return 0 if isinstance(self.speculative, str) else self.speculative
+
+    @property
+    def decode_query_len(self) -> int:
+        """Tokens of a decode that brings all its drafts."""
+        return 1 + self.num_drafts

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from ..errors import UsageError
-from ..instrumentation.capture_sizes import Sizes, resolve_sizes
+from ..instrumentation.capture_sizes import Sizes, resolve_sizes, round_to_decodes
 from .config import RunnerConfig
+from .speculation.acceptance import NGRAM, parse_acceptance
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,37 @@ RULES = (
         and max(c.capture_sizes, default=0) > c.max_capture_size,
         "capture_sizes: {c.capture_sizes} passes max_capture_size = {c.max_capture_size}; drop one of the two",
     ),
+    Rule(
+        lambda c: c.speculative != "off" and c.num_drafts < 1,
+        "speculative: {c.speculative} is no number of drafts; give 1 or more, or off",
+    ),
+    Rule(
+        lambda c: c.num_drafts > 0 and c.decode_query_len > c.max_num_batched_tokens,
+        "speculative: a decode with {c.speculative} drafts has {c.decode_query_len} tokens, max_num_batched_tokens is"
+        " {c.max_num_batched_tokens}; raise it or draft less",
+    ),
+    Rule(
+        lambda c: not 1 <= c.ngram_min <= c.ngram_max,
+        "ngram_min: {c.ngram_min} and ngram_max: {c.ngram_max} name no length; use 1 <= ngram_min <= ngram_max",
+    ),
+    Rule(
+        lambda c: c.correction == "device" and c.num_drafts == 0,
+        "correction: device corrects rejected drafts, and without speculative there are none; use host",
+    ),
+    Rule(
+        lambda c: c.correction == "device" and c.token_handoff == "sync",
+        "correction: device corrects counts that are still in flight, and with token_handoff sync none are; use host,"
+        " or an asynchronous hand-off",
+    ),
+    Rule(
+        lambda c: c.correction == "device" and c.acceptance == NGRAM,
+        "correction: device never waits for tokens, but ngram looks drafts up in them on the host; use correction host,"
+        " or a synthetic acceptance",
+    ),
+    Rule(
+        lambda c: c.correction == "device" and c.slot_mapping == "host",
+        "slot_mapping: host maps positions that correction device changes on the device; use triton or torch",
+    ),
 )  # fmt: skip
 
 HAZARD = Rule(
@@ -75,6 +107,7 @@ def validate(config: RunnerConfig, *, allow_hazards: bool = False) -> Sizes:
     `allow_hazards` lets a test build a runner whose buffers race. Raises UsageError.
     """
     _check_known_values(config)
+    parse_acceptance(config.acceptance)
     for rule in RULES if allow_hazards else (*RULES, HAZARD):
         if rule.broken(config):
             raise UsageError(rule.message.format(c=config))
@@ -83,7 +116,10 @@ def validate(config: RunnerConfig, *, allow_hazards: bool = False) -> Sizes:
         max_num_seqs=config.max_num_seqs,
         max_num_batched_tokens=config.max_num_batched_tokens,
         max_capture_size=config.max_capture_size,
+        num_speculative_tokens=config.num_drafts,
     )
+    if config.num_drafts:
+        sizes = round_to_decodes(sizes, config.decode_query_len, config.max_num_batched_tokens)
     return () if config.graph_mode == "none" else sizes
 
 

@@ -13,6 +13,7 @@ from stepscope.instrumentation.capture_sizes import (
     lookup,
     padded_size_table,
     resolve_sizes,
+    round_to_decodes,
     vllm_ladder,
 )
 
@@ -58,6 +59,25 @@ def test_oracle_capture_sizes_asserted():
                 vllm_ladder(*limits, options)
         else:
             assert max(vllm_ladder(*limits, options), default=0) == case["out"], given_
+
+
+def test_oracle_capture_sizes_spec_rounding_v1():
+    for case in oracle("capture_sizes_spec_rounding_v1"):
+        sizes = tuple(case["in"]["sizes"])
+        if case["in"]["runner"] == "v1":  # v2 keeps them as they are
+            sizes = round_to_decodes(sizes, case["in"]["query_len"], 2048)
+        assert list(sizes) == case["out"]
+
+
+def test_rounding_to_decodes_leaves_out_what_the_buffers_cannot_hold():
+    assert round_to_decodes((1, 4, 6, 8, 10), 3, 11) == (3, 6, 9)
+    assert round_to_decodes((1, 2, 4), 1, 8) == (1, 2, 4)
+
+
+def test_settings_with_drafts_reach_further():
+    limits = {"max_num_seqs": 8, "max_num_batched_tokens": 2048}
+    assert resolve_sizes("exact", **limits, num_speculative_tokens=2) == tuple(range(1, 49))
+    assert resolve_sizes("vllm", **limits, num_speculative_tokens=2) == (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48)
 
 
 def test_oracle_bs_to_padded():

@@ -37,6 +37,33 @@ REFUSED = [
     ({"graph_mode": "fast"}, "graph_mode: unknown value 'fast'; known are none, piecewise, full, full_decode_only,"),
     ({"commit_order": "middle"}, "commit_order: unknown value 'middle'; known are first, last, skip"),
     ({"staging": "zero_copy"}, "staging: unknown value 'zero_copy'; known are pinned_ring,"),
+    ({"speculative": 0}, "speculative: 0 is no number of drafts; give 1 or more, or off"),
+    ({"speculative": -3}, "speculative: -3 is no number of drafts"),
+    (
+        {"speculative": 4, "max_num_batched_tokens": 4},
+        "speculative: a decode with 4 drafts has 5 tokens, max_num_batched_tokens is 4; raise it or draft less",
+    ),
+    ({"acceptance": "magic"}, "acceptance: unknown value 'magic'; known are ngram, synthetic:all, synthetic:none,"),
+    ({"acceptance": "synthetic:1.2"}, "acceptance: unknown value 'synthetic:1.2'"),
+    ({"acceptance": "synthetic:nan"}, "acceptance: unknown value 'synthetic:nan'"),
+    ({"ngram_min": 5}, "ngram_min: 5 and ngram_max: 4 name no length; use 1 <= ngram_min <= ngram_max"),
+    ({"correction": "device"}, "correction: device corrects rejected drafts, and without speculative there are none"),
+    ({"correction": "gpu"}, "correction: unknown value 'gpu'; known are host, device"),
+    (
+        {"correction": "device", "speculative": 2, "acceptance": "synthetic:all"},
+        "correction: device corrects counts that are still in flight, and with token_handoff sync none are; use host,",
+    ),
+    (
+        {"correction": "device", "speculative": 2, "token_handoff": "async_auto"},
+        "correction: device never waits for tokens, but ngram looks drafts up in them on the host",
+    ),
+    (
+        {
+            "correction": "device", "speculative": 2, "token_handoff": "async_auto", "acceptance": "synthetic:all",
+            "slot_mapping": "host",
+        },
+        "slot_mapping: host maps positions that correction device changes on the device; use triton or torch",
+    ),
     ({"check": "always"}, "check: unknown value 'always'; known are off, sample, every"),
 ]
 
@@ -55,6 +82,13 @@ def test_defaults_are_valid_and_capture_nothing():
 
 def test_sizes_are_resolved_where_graphs_are_on():
     assert validate(RunnerConfig(graph_mode="full", max_capture_size=12)) == (1, 2, 4, 8, 12)
+
+
+def test_sizes_are_whole_decodes_with_drafts():
+    config = RunnerConfig(graph_mode="full", capture_sizes=(1, 2, 3, 4, 5, 9, 16), speculative=3)
+    assert validate(config) == (4, 8, 12, 16)
+    # the ladder reaches up to twice max_num_seqs decodes with all drafts
+    assert validate(RunnerConfig(graph_mode="full", max_num_seqs=2, speculative=4)) == (5, 10, 20)
 
 
 def test_tests_may_build_a_racing_runner():
