@@ -22,7 +22,7 @@ from ..state.update import WorkerState
 class Reservation:
     """The tokens that one step will show: one for each row that its discard mask lets through.
 
-    rows       places in the step's order, ascending
+    rows       places in the step's order, ascending; columns  where the batch kept them then
     positions  index of the token in its request's history
     states     of the requests; epoch is the batch's tuple of ids, a new one whenever membership changed
     """
@@ -31,6 +31,7 @@ class Reservation:
     epoch: tuple[str, ...]
     req_ids: list[str]
     rows: npt.NDArray[np.intp]
+    columns: npt.NDArray[np.intp]
     positions: npt.NDArray[np.int32]
     states: list[CachedRequestState]
 
@@ -43,9 +44,10 @@ def reserve(state: WorkerState, inputs: StepInputs) -> Reservation:
     states = list(map(requests.__getitem__, shown))
     for request in states:
         request.output_token_ids.append(PLACEHOLDER)
-    batch.append_placeholders(rows)
+    columns = batch.columns_of(rows)
+    batch.append_tokens(columns, PLACEHOLDER)
     positions = inputs.seq_lens[rows]  # a copy: the view is another step's by the time that the tokens are back
-    return Reservation(inputs.step, ids, shown, rows, positions, states)
+    return Reservation(inputs.step, ids, shown, rows, columns, positions, states)
 
 
 def fill(state: WorkerState, reserved: Reservation, tokens: list[int]) -> None:
@@ -61,7 +63,7 @@ def fill(state: WorkerState, reserved: Reservation, tokens: list[int]) -> None:
             request.collected_step = step
     batch = state.batch
     if batch.req_ids is reserved.epoch and not batch.changed:
-        batch.fill_tokens(reserved.rows, reserved.positions, tokens)
+        batch.token_ids.values[reserved.columns, reserved.positions] = tokens
     else:
         _fill_moved(batch, state.requests, reserved, tokens)
 

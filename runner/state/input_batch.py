@@ -15,11 +15,14 @@ import torch
 
 from ...errors import UsageError
 from ..config import RunnerConfig
+from ..buffers.device_tables import Rows
 from .block_tables import BlockTables
 from .columns import MaskColumn, ObjectColumn, PrefixColumn, RowColumn, ScalarColumn
-from .request_state import PLACEHOLDER, CachedRequestState
+from .request_state import CachedRequestState
 from .sampling_metadata import SamplingMetadata
 from .seeded_stream import SeededStream
+
+IntArray = npt.NDArray[np.int32]
 
 
 class InputBatch:
@@ -72,8 +75,17 @@ class InputBatch:
 
     @property
     def num_reqs(self) -> int:
-        """R, the number of live rows."""
+        """R, the requests of the step."""
         return len(self.row_of)
+
+    @property
+    def rows(self) -> Rows:
+        """Where the step's requests live in the columns, in the step's order: here packed in front."""
+        return slice(0, len(self.row_of))
+
+    def rows_of(self, members: IntArray) -> IntArray:
+        """Where requests live, given by their places in the step's order."""
+        return members
 
     def begin_step(self) -> None:
         """Forget the moves of the step before."""
@@ -156,10 +168,6 @@ class InputBatch:
     def columns_of(self, places: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
         """Where the requests at `places` of the step live in the columns: row by row here."""
         return places
-
-    def append_placeholders(self, rows: npt.NDArray[np.intp]) -> None:
-        """Make room for one token, still in flight, behind the history of each of `rows`, which are distinct."""
-        self.append_tokens(rows, PLACEHOLDER)
 
     def refresh_metadata(self) -> SamplingMetadata:
         """Bring what is derived from membership up to date. The old object stays when nothing changed."""
