@@ -5,7 +5,8 @@
     check, synchronous scheduling: last - skip = |C|
 
 An arm without the copy is also spared the host's call. So the replay's answer to hold against first - skip is
-`commit_step_ns` (neither copy nor call), and `exposed_step_ns` (the copy takes no time) is the part on the device.
+`commit_step_ns` (neither copy nor call), and `exposed_step_ns` (the copy takes no time) is the part on the device: 0 on
+a host that hides the copy, while the arms differ by what the call costs.
 Points that took turns block by block (`blocks`) are compared within their launches; others by their median periods.
 """
 
@@ -25,6 +26,8 @@ from .tables import records
 
 ORDER = "runner.commit_order"
 ARMS = ("first", "last", "skip")
+COPYING = ("first", "last")
+COPY = "table_copy_p50_ns"
 DIFFERENCES = {
     "last_minus_first": ("last", "first"), "first_minus_skip": ("first", "skip"), "last_minus_skip": ("last", "skip"),
 }
@@ -59,7 +62,8 @@ def pair_orders(points: Iterable[ArmPoint], order: str = ORDER, metric: str = "p
     first_minus_skip_ns           exposed, measured
     last_minus_skip_ns            should be |C| under synchronous scheduling
     X_low_ns, X_high_ns           of each of the three, 95 % over launches; null with fewer than two
-    copy_ns                       |C| of arm first, else last
+    copy_ns                       |C|, the shorter one of arms first and last: a pair of events around a copy on an idle
+                                  stream reads long, never short
     unexplained_ns                last_minus_skip_ns - copy_ns
     copy_share, _low, _high       last_minus_skip / |C|, by launch
     exposed_step_ns, commit_step_ns   by the replay in arm first: copy free, copy and call free
@@ -85,7 +89,8 @@ def _text(value: object) -> str:
 
 def _figures(arms: Mapping[str, list[ArmPoint]], metric: str) -> dict[str, Number | None]:
     period = {arm: _mean(arms.get(arm, []), metric) for arm in ARMS}
-    copy = _mean(arms.get("first") or arms.get("last") or [], "table_copy_p50_ns")
+    copies = [_mean(arms.get(arm, []), COPY) for arm in COPYING]
+    copy = min((value for value in copies if value is not None), default=None)
     found: dict[str, Fraction | None] = {f"{arm}_ns": value for arm, value in period.items()}
     for name, (left, right) in DIFFERENCES.items():
         found[f"{name}_ns"] = _minus(period[left], period[right])
@@ -116,13 +121,20 @@ def _in_turns(arms: Mapping[str, list[ArmPoint]]) -> dict[str, Fraction | None] 
     }
     for name, values in by_launch.items():
         found |= _columns(over_launches(list(values.values())), name, "_ns")
-    copies = {
-        point.launch: point.summary.metrics.get("table_copy_p50_ns")
-        for point in arms.get("first") or arms.get("last") or []
-    }
-    shares = [value / copy for launch, value in by_launch["last_minus_skip"].items() if (copy := copies.get(launch))]
+    copies = _copies(arms)
+    shares = [value / copies[launch] for launch, value in by_launch["last_minus_skip"].items() if launch in copies]
     found |= _columns(over_launches(shares), "copy_share", "")
     found["launches"] = Fraction(max((len(values) for values in by_launch.values()), default=0))
+    return found
+
+
+def _copies(arms: Mapping[str, list[ArmPoint]]) -> dict[int, Number]:
+    """Launch -> |C|, of launches in which it was measured; see `pair_orders`."""
+    found: dict[int, Number] = {}
+    for point in (point for arm in COPYING for point in arms.get(arm, [])):
+        copy = point.summary.metrics.get(COPY)
+        if copy:
+            found[point.launch] = min(copy, found.get(point.launch, copy))
     return found
 
 

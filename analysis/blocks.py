@@ -1,8 +1,8 @@
 """Arms that took turns, block by block, in several launches: differences within a launch, intervals over launches.
 
     launch 1   first  last  skip | skip  last  first | first ...      a block is one of these, a round is one of each
-    block      the median of its periods
-    launch     the median over rounds of the difference of two arms' blocks: what drifts falls on both alike
+    launch     the median difference of steps in the same place of two arms' blocks of one round: what drifts falls on
+               both alike, and so does what grows from step to step
     figure     the mean over launches, and Student's interval: launches are what was repeated, steps are not
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
@@ -37,20 +36,21 @@ class Interval:
     launches: int
 
 
-def round_differences(left: Sequence[Block], right: Sequence[Block]) -> list[Fraction]:
-    """Median of each block of `left` less that of the block of `right` in the same round, in ns."""
-    pairs = zip(_medians(left), _medians(right), strict=False)  # an interrupted launch lacks some arms' last blocks
-    return [Fraction(a) - Fraction(b) for a, b in pairs if a is not None and b is not None]
+def step_differences(left: Sequence[Block], right: Sequence[Block]) -> list[int]:
+    """Period of each step of `left` less that of the step in the same place of the same round of `right`, in ns."""
+    pairs = zip(_in_order(left), _in_order(right), strict=False)  # an interrupted launch lacks some arms' last blocks
+    return [
+        mine - other for one, two in pairs for mine, other in zip(one.periods_ns, two.periods_ns, strict=False)
+    ]
 
 
-def _medians(blocks: Sequence[Block]) -> list[Number | None]:
-    return [median(block.periods_ns) for block in sorted(blocks, key=lambda block: block.order)]
+def _in_order(blocks: Sequence[Block]) -> list[Block]:
+    return sorted(blocks, key=lambda block: block.order)
 
 
-def launch_difference(left: Sequence[Block], right: Sequence[Block]) -> float | None:
-    """What one launch says of two arms: the median over its rounds; None without a round."""
-    found = round_differences(left, right)
-    return float(np.median([float(value) for value in found])) if found else None
+def launch_difference(left: Sequence[Block], right: Sequence[Block]) -> Number | None:
+    """What one launch says of two arms, in ns: the median over its pairs of steps; None without one."""
+    return median(step_differences(left, right))
 
 
 def over_launches(values: Sequence[float]) -> Interval | None:

@@ -3,9 +3,11 @@
     exposed = start of the copy's first consumer - its start if the copy took no time (all else as recorded)
     hidden  = |C| - exposed
     queue_delay = start of the copy - end of its enqueueing call
-    exposed_step = what the steady period of a step loses when the buffer's copies take no time in any step
+    exposed_step = what the steady period of a step loses when the buffer's copies take no time in any step (|C| := 0)
     commit_step = the same when they are not even made: neither the copy nor the host's call takes time. This is what an
-                  arm without the copy shows, and it is more than exposed_step where the host binds
+                  arm without the copy shows, and it is more than exposed_step where the host binds (`without_copy`)
+
+Both compare median periods, block by block, as arms that took turns are compared (`what_if.period_change`).
 
 Of a copy that runs inside its own call (pageable memory) the wait for it is part of what a free copy would spare.
 
@@ -23,11 +25,12 @@ import pandas as pd
 
 from .operations import Operations
 from .overlap import RESOLUTION
-from .replay import Timeline, changed, first_consumers, replays, without
+from .replay import Timeline, changed, first_consumers, replays
 from .stats import Number
 from .tables import Process, TableSource, records, stack
 from .what_if import period_change, steady_steps
 from .window import MASKS, masks, window
+from .without_copy import without
 
 COLUMNS = {
     "step": "Int64", "counted": "boolean", "size_bytes": "Int64", "copy_ns": "Int64", "queue_delay_ns": "Int64",
@@ -45,11 +48,11 @@ class Exposure:
 
     steps             a row a copy: step, counted, size_bytes, copy_ns, queue_delay_ns, exposed_ns, hidden_ns,
                       hidden_by_host_ns, hidden_by_previous_forward_ns, hidden_by_copy_ns, hidden_by_other_ns, reason
-    exposed_step_ns   mean over the steady steps; None with `exposed_step_reason`
+    exposed_step_ns   copies free: by how much the median period is shorter; None with `exposed_step_reason`
     misfit_ns         how far the unchanged replay strays from the recording at most (0 for a modelled one); None when
                       nothing could be replayed
     left_out          device operations that could not be replayed (no enqueueing call or no device times)
-    commit_step_ns    of the block table, whose host range is known: mean over the steady steps; None as exposed_step_ns
+    commit_step_ns    copies and calls left out, of the block table, whose host range is known; None as exposed_step_ns
     """
 
     steps: pd.DataFrame

@@ -124,37 +124,6 @@ def changed(
     return replay(program, durations)
 
 
-def without(line: Timeline, process: Process, buffer: str, range_: str) -> Replay:
-    """Replay as if the copies of `buffer` took no time, and neither did the host in the range that enqueues them.
-
-    What the host waits for within the range stays; so do the other copies of other ranges.
-    """
-    spans = process.rows("spans")
-    rows = spans[spans.matches("kind", "range") & spans.matches("name", range_)]
-    begin, has_begin = rows.ints("start_ns")
-    end, has_end = rows.ints("end_ns")
-    whole = has_begin & has_end
-    order = np.argsort(begin[whole], kind="stable")
-    begin, end = begin[whole][order] - line.origin_ns, end[whole][order] - line.origin_ns
-    spent = np.concatenate(([0], np.cumsum(end - begin)))
-
-    def before(times: LongArray) -> LongArray:
-        """Time in the range before each of `times`."""
-        place = np.searchsorted(begin, times, side="right")
-        inside = np.zeros(len(times), dtype=np.int64)
-        inside[place > 0] = np.maximum(0, end[place[place > 0] - 1] - times[place > 0])
-        found: LongArray = spent[place] - inside
-        return found
-
-    host = np.array(line.baseline.host_ns, dtype=np.int64)
-    cut = np.diff(before(np.concatenate(([0], host)))).tolist()
-    program = [
-        HostWork(max(0, step.duration_ns - less)) if isinstance(step, HostWork) and less else step
-        for step, less in zip(line.program, cut, strict=True)
-    ]
-    return replay(program, {op: 0 for op, name in enumerate(line.ops.buffer) if name == buffer})
-
-
 def first_consumers(process: Process, ops: Operations, copies: LongArray) -> LongArray:
     """For each copy (position in `ops`) the position of its first declared consumer; -1 where none is declared."""
     edges = process.rows("edges")

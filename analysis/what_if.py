@@ -10,7 +10,7 @@ import numpy as np
 
 from ..instrumentation.queues import Replay
 from .replay import Timeline, changed, replays
-from .stats import Number, exact, mean
+from .stats import Number, exact, mean, median
 from .tables import LongArray, Process, TableSource
 
 TRANSIENT_STEPS = 2
@@ -88,13 +88,26 @@ def steady_steps(process: Process, line: Timeline) -> LongArray:
 
 
 def period_change(process: Process, line: Timeline, replayed: Replay) -> tuple[Number | None, str | None]:
-    """By how much the steady period is shorter in `replayed`: the mean over steady steps, or None and the reason."""
+    """By how much the steady period is shorter in `replayed`, or None and the reason.
+
+    The difference of the median periods of each block of steady steps that follow one another, and of the blocks the
+    median: a step that the machine disturbed in a call that the change leaves out must not speak for all.
+    """
     steady = steady_steps(process, line)
     if len(steady) < LEAST_STEPS:
         return None, _too_few(len(steady))
-    before = np.diff(line.step_starts(line.baseline))[steady]
-    after = np.diff(line.step_starts(replayed))[steady]
-    return exact(Fraction(int((before - after).sum()), len(steady))), None
+    before = np.diff(line.step_starts(line.baseline))
+    after = np.diff(line.step_starts(replayed))
+    blocks = np.split(steady, np.flatnonzero(np.diff(steady) > 1) + 1)
+    doubled = [2 * (_median(before[block]) - _median(after[block])) for block in blocks]
+    return exact(_median(np.array([int(value) for value in doubled], dtype=np.int64)) / 2), None
+
+
+def _median(values: LongArray) -> Fraction:
+    """Of one integer or more, exactly: whole, or half between two."""
+    found = median(values)
+    assert found is not None
+    return Fraction(found)
 
 
 def _too_few(count: int) -> str:

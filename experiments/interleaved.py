@@ -67,9 +67,16 @@ class _Arm:
     session: Session
 
 
+def rotated(points: Sequence[Point]) -> list[Point]:
+    """The points of one launch in its own order: what comes of being made first, or next to whom, goes around."""
+    first = points[0].repeat % len(points)
+    return [*points[first:], *points[:first]]
+
+
 def measure_launch(store: SweepStore, points: Sequence[Point], interrupt: Interrupt) -> None:
     """Measure the points of one launch and store them. After Ctrl-C nothing is kept: half a launch compares nothing."""
     started = time.perf_counter()
+    points = rotated(points)
     folders = [store.begin(point) for point in points]
     try:
         with ExitStack() as stack:
@@ -97,7 +104,8 @@ def _session(point: Point, folder: Path) -> Session:
 
 def _store(store: SweepStore, arm: _Arm, blocks: Blocks, wall_s: float) -> None:
     arm.session.activate()
-    measured = arm.session.finish(own_costs=False)
+    # T(size) is asked for where graphs were padded; it takes seconds, and arms that padded nothing can do without
+    measured = arm.session.finish(own_costs=arm.session.padded)
     record = {
         "parameters": parameters(arm.point.spec), **summary_of(measured), **origin_of(measured), "blocks": blocks,
     }  # fmt: skip

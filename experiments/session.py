@@ -155,6 +155,11 @@ class Session:
         self.hand_over()
         return starts[settle:]
 
+    @property
+    def padded(self) -> bool:
+        """Whether counted steps replayed graphs that were larger than they; of the rows handed over so far."""
+        return any(shape.size != shape.tokens for shape in self._tally.shapes())
+
     def hand_over(self) -> None:
         """Give the rows so far to the writer: at a moment when nothing is measured."""
         self._writer.write(self._tally.take(self._ledger))

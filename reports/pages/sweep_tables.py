@@ -24,8 +24,8 @@ POINT_METRICS = (
 _ARM_COLUMNS = (
     ("first_ns", "first"), ("last_ns", "last"), ("skip_ns", "skip"), ("last_minus_first_ns", "last - first"),
     ("first_minus_skip_ns", "first - skip"), ("last_minus_skip_ns", "last - skip"), ("copy_ns", "copy |C|"),
-    ("unexplained_ns", "(last - skip) - |C|"), ("exposed_step_ns", "exposed by replay"),
-    ("commit_step_ns", "first - skip by replay"),
+    ("unexplained_ns", "(last - skip) - |C|"), ("exposed_step_ns", "exposed by replay (free copy)"),
+    ("commit_step_ns", "first - skip by replay (no copy, no call)"),
 )
 
 
@@ -55,8 +55,9 @@ def arms_table(sweep: SweepView, paired: pd.DataFrame) -> Table | None:
     launches, in_turns = ints(paired, "launches")
     note = (
         "Median periods by arm. last - first: what committing before index building is worth (hidden by order)."
-        " first - skip: what the copy and its call cost, measured; beside it what the replay of arm first says of both,"
-        " and of the copy alone (exposed). last - skip should be |C| under synchronous scheduling. "
+        " first - skip: what the copy and its call cost, measured. By replay of arm first: once with copies that take"
+        " no time but are called for, once with neither; the latter is what arm skip does, to be held against"
+        " first - skip. last - skip should be |C| under synchronous scheduling. "
     )
     note += (
         f"The arms took turns in {int(launches[in_turns].min())} launches or more: differences are medians within a"

@@ -2,7 +2,7 @@
 
 import pytest
 from stepscope.analysis.arms import ArmPoint, pair_orders
-from stepscope.analysis.blocks import Block, launch_difference, over_launches, round_differences
+from stepscope.analysis.blocks import Block, launch_difference, over_launches, step_differences
 from stepscope.analysis.exposure import exposure
 from stepscope.analysis.summary import Summary
 
@@ -14,12 +14,19 @@ def blocks(*medians, first=0, step=3):
     return tuple(Block(first + step * at, (m - 5, m, m + 90)) for at, m in enumerate(medians))
 
 
-def test_a_launch_is_the_median_over_rounds_whatever_drifts():
+def test_a_launch_is_the_median_over_pairs_of_steps_whatever_drifts():
     # GIVEN a drift of 100 a round that both arms share, one round that was disturbed, and a difference of 7
     left = blocks(107, 207, 9_000, 407, 507)
     right = blocks(100, 200, 300, 400, 500)
-    assert round_differences(left, right) == [7, 7, 8_700, 7, 7]
+    assert step_differences(left, right) == [7] * 6 + [8_700] * 3 + [7] * 6
     assert launch_difference(left, right) == 7
+
+
+def test_steps_are_paired_by_their_place_whatever_grows_within_a_block():
+    # GIVEN blocks whose steps grow by 100 each, and one step of each arm that was disturbed
+    left, right = (Block(0, (7, 107, 9_000, 307, 407)),), (Block(1, (0, 100, 200, 700, 400)),)
+    assert step_differences(left, right) == [7, 7, 8_800, -393, 7]
+    assert launch_difference(left, right) == 7  # the medians of the blocks differ by 107
 
 
 def test_blocks_are_paired_by_round_in_whatever_order_they_are_stored():
@@ -27,8 +34,8 @@ def test_blocks_are_paired_by_round_in_whatever_order_they_are_stored():
 
 
 def test_a_round_that_one_arm_lacks_says_nothing():
-    assert round_differences(blocks(107, 207), blocks(100)) == [7]
-    assert round_differences((Block(0, ()), *blocks(207)), (Block(0, (1,)), *blocks(200))) == [7]
+    assert step_differences(blocks(107, 207), blocks(100)) == [7] * 3
+    assert step_differences((Block(0, ()), *blocks(207, first=9)), (Block(0, (1,)), *blocks(200, first=9))) == [7] * 3
     assert launch_difference((), blocks(100)) is None
 
 
@@ -64,6 +71,16 @@ def test_arms_in_turns_are_compared_within_their_launches():
     assert (row["copy_ns"], row["unexplained_ns"], row["exposed_step_ns"], row["commit_step_ns"]) == (160, -7, 5, 40)
 
 
+def test_the_copy_is_the_shorter_one_of_the_two_arms_that_make_it():
+    # GIVEN events that read longer in arm first, where the copy finds the stream idle; and in one launch in arm last
+    row = pair_orders([
+        point("first", 0, 1_040, copy=172), point("last", 0, 1_153, copy=160), point("skip", 0, 1_000),
+        point("first", 1, 1_040, copy=150), point("last", 1, 1_153, copy=170), point("skip", 1, 1_000),
+    ]).iloc[0]
+    assert row["copy_ns"] == 161  # of the arms' means, 161 and 165
+    assert row["copy_share"] == pytest.approx((153 / 160 + 153 / 150) / 2)
+
+
 def test_separate_runs_have_no_launches_and_no_interval():
     plain = [ArmPoint(order, {"runner.commit_order": order}, Summary({"period_p50_ns": period}, {}))
              for order, period in (("first", 10), ("last", 20))]
@@ -96,6 +113,57 @@ def test_the_replay_tells_what_an_arm_without_the_copy_would_show(lab, host_us, 
     assert found.commit_step_ns == periods[0] - periods[1]
     assert found.commit_step_ns >= found.exposed_step_ns
     assert (found.exposed_step_ns == 0) == (build_us == 300)
+
+
+def committed(lab, calls, *, copy=True, premium=30):
+    """A step a number of `calls`, the cost of the table's call; the first copy of each step costs `premium` more."""
+    made = lab()
+    for number, cost in enumerate(calls):
+        with made.step(number):
+            table = ()
+            if copy:
+                with made.span("commit_block_table", "range"):
+                    made.host(9)
+                    table = (made.copy("block_table", 155, cost=cost + premium),)
+            for at in range(3):
+                made.copy("ids", 1, cost=10 + (premium if at == 0 and not copy else 0))
+            made.host(600)
+            made.wait(made.launch("forward", 400, kind="graph", consumes=table))
+    return made
+
+
+def test_what_the_first_call_of_a_step_pays_for_being_first_is_not_saved(lab):
+    # GIVEN calls of the table that cost what the others cost, 10, and 30 more for being first, whoever is
+    found = exposure(committed(lab, [10] * 8).recording())
+    periods = [committed(lab, [10] * 8, copy=copy).rows["steps"][4]["period_ns"] for copy in (True, False)]
+    assert found.commit_step_ns == periods[0] - periods[1] == 9 + 10
+    assert found.exposed_step_ns == 0
+
+
+def test_a_call_that_is_not_the_first_of_its_step_is_saved_whole(lab):
+    behind = lab()
+    for number in range(8):
+        with behind.step(number):
+            behind.copy("ids", 1, cost=10)
+            with behind.span("commit_block_table", "range"):
+                table = behind.copy("block_table", 155, cost=40)
+            behind.host(600)
+            behind.wait(behind.launch("forward", 400, kind="graph", consumes=(table,)))
+    assert exposure(behind.recording()).commit_step_ns == 40
+
+
+def test_steps_that_the_machine_disturbed_do_not_speak_for_all(lab):
+    # GIVEN two of ten steps in which the call took far longer; each step loses its own call in the replay
+    found = exposure(committed(lab, [10, 10, 10, 10, 900, 10, 10, 2_000, 10, 10], premium=0).recording())
+    assert found.commit_step_ns == 9 + 10
+
+
+def test_the_change_of_the_period_is_the_median_over_blocks_of_steps(lab):
+    # GIVEN three blocks, set apart by steps that do not count; in the last one commits cost 50 more
+    made = committed(lab, [10] * 12 + [60] * 5, premium=0)
+    for row in made.rows["steps"]:
+        row["warmup"] = row["step"] in (4, 10, 11)
+    assert exposure(made.recording()).commit_step_ns == 9 + 10
 
 
 def test_a_buffer_without_a_range_of_its_own_has_no_such_figure(lab, steps):

@@ -5,7 +5,7 @@ import json
 import pytest
 from stepscope.errors import UsageError
 from stepscope.experiments import launches as launches_module
-from stepscope.experiments.interleaved import interleave, turns
+from stepscope.experiments.interleaved import interleave, rotated, turns
 from stepscope.experiments.launches import launches
 from stepscope.experiments.observer import Unwatched
 from stepscope.experiments.plan import make_plan
@@ -26,6 +26,14 @@ SPEC = {
 def test_turns_go_forth_and_back():
     assert turns(2, 4) == [0, 1, 1, 0, 0, 1, 1, 0]
     assert turns(3, 2) == [0, 1, 2, 2, 1, 0]
+
+
+def test_each_launch_begins_with_another_arm():
+    tree = {**SPEC, "grid": {"commit_order": ["first", "last", "skip"]}}
+    plan = make_plan([("spec", tree)], {"measure.repeats": [4]})
+    orders = [[point.spec.runner.commit_order for point in rotated(group)] for group in launches(plan.points)]
+    assert orders[0] == orders[3] == ["first", "last", "skip"]
+    assert orders[1:3] == [["last", "skip", "first"], ["skip", "first", "last"]]
 
 
 def test_points_of_a_launch_differ_in_the_axis_only():
