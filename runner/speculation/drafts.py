@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..inputs.step_inputs import IntArray
+from .expansion import IntArray
 
 NO_DRAFT = -1
 """Behind a row's drafts. No token has this id, so no verification ever accepts it."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from ..inputs.step_inputs import IntArray, LongArray
+IntArray = npt.NDArray[np.int32]
+LongArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..inputs.step_inputs import IntArray
 from .drafts import NO_DRAFT, DraftTable
+from .expansion import IntArray
 
 
 @dataclass(frozen=True, slots=True)
