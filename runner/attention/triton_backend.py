@@ -87,22 +87,30 @@ class TritonAttention:
 
 
 def mixed_tiles(query: torch.Tensor) -> Tiles:
-    """Tiles of the mixed kernel, by type and head_dim."""
+    """Tiles of the mixed kernel, by type and head_dim: the best of benchmarks/results/h200/kernel_sweep.json."""
+    head_dim = query.shape[2]
     if query.dtype == torch.float32:
         return FLOAT32_TILES
-    return Tiles(query_rows=128, kv_tokens=_sixteen_kib(query.shape[2]), num_warps=8, num_stages=3)
+    if head_dim <= 64:
+        return Tiles(query_rows=128, kv_tokens=64, num_warps=8, num_stages=5)
+    if head_dim <= 128:
+        return Tiles(query_rows=128, kv_tokens=64, num_warps=4, num_stages=3)
+    return Tiles(query_rows=128, kv_tokens=32, num_warps=8, num_stages=3)  # not swept: what fits into shared memory
 
 
 def decode_tiles(query: torch.Tensor) -> Tiles:
-    """Tiles of the decode kernel, by type and head_dim."""
+    """Tiles of the decode kernel, as `mixed_tiles`.
+
+    Keys and values are loaded through the block table, so a tile passes three stages; five load two tiles ahead.
+    """
+    head_dim = query.shape[2]
     if query.dtype == torch.float32:
         return FLOAT32_TILES
-    return Tiles(query_rows=MIN_DOT_ROWS, kv_tokens=_sixteen_kib(query.shape[2]), num_warps=4, num_stages=3)
-
-
-def _sixteen_kib(head_dim: int) -> int:
-    """Keys whose channels fill 16 KiB of shared memory in two bytes each."""
-    return min(max(8192 // head_dim, 32), 128)
+    if head_dim <= 64:
+        return Tiles(query_rows=MIN_DOT_ROWS, kv_tokens=64, num_warps=2, num_stages=5)
+    if head_dim <= 128:
+        return Tiles(query_rows=MIN_DOT_ROWS, kv_tokens=64, num_warps=2, num_stages=3)
+    return Tiles(query_rows=MIN_DOT_ROWS, kv_tokens=32, num_warps=4, num_stages=3)
 
 
 def _shape(

@@ -46,6 +46,16 @@ def _slot_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0913 - a kernel's 
             tl.store(slots + flat, slot, mask=live)
 
 
+def compile_slot_kernel(*operands: Any) -> Any:
+    """The kernel's compiled form for such operands, to be called as `compiled[grid](*operands)`, tensors as addresses.
+
+    None in Triton's interpreter, which compiles nothing. The one place that asks Triton, so that a benchmark without a
+    GPU can put an empty body in its stead.
+    """
+    kernel: Any = _slot_kernel
+    return kernel.warmup(*operands, grid=(1,))
+
+
 class SlotKernel:
     """The kernel, compiled for one set of tensors and bound to their addresses, which must not change.
 
@@ -61,9 +71,8 @@ class SlotKernel:
     ) -> None:  # fmt: skip
         self._tensors = (query_start_loc, positions, block_table, *outputs)  # an address alone keeps no memory
         self._last = (outputs[0].numel(), block_table.stride(0), block_size, _CHUNK)
-        kernel: Any = _slot_kernel
-        compiled = kernel.warmup(*self._tensors, 0, *self._last, grid=(1,))
-        self._kernel = compiled or kernel  # Triton's interpreter compiles nothing
+        compiled = compile_slot_kernel(*self._tensors, 0, *self._last)
+        self._kernel: Any = compiled or _slot_kernel
         self._operands = tuple(tensor.data_ptr() for tensor in self._tensors) if compiled else self._tensors
 
     def __call__(self, num_reqs: int, num_tokens: int) -> None:
