@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from .scheduler import Scheduler
-from .step import StepDelta, StepResult
+from .step import BlockIds, StepDelta, StepResult
 from .workload import RequestFeed, Workload
 
 StepTime = Callable[[StepDelta], int]
@@ -62,15 +63,20 @@ def deltas(workload: Workload, *, step_time: StepTime | None = None) -> Iterator
     """The step stream itself, to the last delta that tells of finished requests."""
     scheduler, feed = Scheduler(workload.scheduler), RequestFeed(workload)
     resets = {event.step for event in workload.events}
+    in_flight: deque[StepResult] = deque()
     now_ns, step = 0, 0
     while not feed.exhausted or scheduler.has_unfinished() or scheduler.has_pending_finished():
         now_ns = _arrive(scheduler, feed, now_ns, step_time)
         if step in resets:
             scheduler.forced_reset()
+        while in_flight and not scheduler.has_work():
+            scheduler.update(in_flight.popleft())
         delta = scheduler.schedule()
         covered = scheduler.covered(delta)
         yield delta
-        scheduler.update(StepResult(delta.step, dict.fromkeys(covered, _FAKE_TOKEN)))
+        in_flight.append(StepResult(delta.step, dict.fromkeys(covered, _FAKE_TOKEN)))
+        if len(in_flight) >= workload.steps_in_flight:
+            scheduler.update(in_flight.popleft())
         now_ns += step_time(delta) if step_time else 0
         step += 1
 
@@ -100,8 +106,13 @@ def shape_of(delta: StepDelta, before: frozenset[str] | None) -> StepShape:
         num_resumed=len(cached.resumed_req_ids),
         num_preempted=len(delta.preempted_req_ids),
         num_finished=len(delta.finished_req_ids),
-        blocks_installed=sum(len(request.block_ids[0]) for request in delta.new_requests)
-        + sum(len(ids[0]) for ids in cached.new_block_ids if ids is not None),
+        blocks_installed=sum(_count(request.block_ids) for request in delta.new_requests)
+        + sum(_count(ids) for ids in cached.new_block_ids if ids is not None),
         resent_tokens=sum(len(tokens) for tokens in cached.all_token_ids.values()),
         overlap=len(now & before) / union if before is not None and union else None,
     )
+
+
+def _count(block_ids: BlockIds) -> int:
+    """Ids of all KV cache groups together."""
+    return sum(len(ids) for ids in block_ids)

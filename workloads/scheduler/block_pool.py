@@ -83,6 +83,10 @@ class BlockPool:
         else:
             self._first_with[key] = block
 
+    def find_one(self, key: bytes) -> int | None:
+        """The block of `key`, None where it is not cached."""
+        return self._first_with.get(key)
+
     def find(self, keys: Iterable[bytes]) -> list[int]:
         """The blocks of the longest run of `keys` that is cached."""
         found = []

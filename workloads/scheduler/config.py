@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import UsageError
+from .groups import GroupSpec, parse_groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,7 @@ class SchedulerConfig:
     reserve_output              take the blocks of prompt and output at admission: rows never change afterwards
     num_speculative_tokens      most drafts that a request may bring to a step
     async_scheduling            a request whose token is still in flight is scheduled on: a placeholder stands for it
+    kv_groups                   what each KV cache group keeps (see `groups.parse_group`); all take blocks of one pool
     """
 
     max_num_seqs: int = 256
@@ -40,6 +42,7 @@ class SchedulerConfig:
     reserve_output: bool = False
     num_speculative_tokens: int = 0
     async_scheduling: bool = False
+    kv_groups: tuple[str, ...] = ("full",)
 
     def __post_init__(self) -> None:
         for field in ("max_num_seqs", "max_num_batched_tokens", "block_size", "prefill_schedule_interval"):
@@ -50,6 +53,31 @@ class SchedulerConfig:
             _at_least(field, getattr(self, field), 0)
         if not 0.0 <= self.watermark < 1.0:
             raise UsageError(f"scheduler: watermark is {self.watermark}; give a fraction in [0, 1)")
+        self._check_groups()
+
+    def _check_groups(self) -> None:
+        kinds = {group.kind for group in self.groups}
+        if "state" in kinds and self.enable_prefix_caching:
+            raise UsageError(
+                "scheduler: enable_prefix_caching with a state group in kv_groups: a state holds its whole past, and no"
+                " prefix of it can be found; set enable_prefix_caching: false"
+            )
+        if "window" in kinds and self.reserve_output:
+            raise UsageError(
+                "scheduler: reserve_output with a window in kv_groups: rows change as windows pass their blocks; leave"
+                " one of the two out"
+            )
+
+    @property
+    def groups(self) -> tuple[GroupSpec, ...]:
+        """The KV cache groups, in the order of a request's block lists."""
+        return parse_groups(self.kv_groups)
+
+    @property
+    def group_block_sizes(self) -> tuple[int, ...]:
+        """Tokens a block of each group; a state's block holds a sequence of any length."""
+        own = (self.block_size if group.has_slots else self.max_model_len for group in self.groups)
+        return tuple(group.block_size or size for group, size in zip(self.groups, own, strict=True))
 
     @property
     def watermark_blocks(self) -> int:
@@ -64,8 +92,9 @@ class SchedulerConfig:
         return min(limit + max(most_drafts - 1, 0), self.max_model_len)
 
     def blocks_for(self, num_tokens: int) -> int:
-        """Blocks that hold `num_tokens` tokens."""
-        return -(-num_tokens // self.block_size)
+        """Blocks that a request of `num_tokens` tokens owns at most at a time, in all groups together."""
+        sizes = zip(self.groups, self.group_block_sizes, strict=True)
+        return sum(group.most_held(num_tokens, size, self.max_num_batched_tokens) for group, size in sizes)
 
 
 def _at_least(field: str, value: int, least: int) -> None:

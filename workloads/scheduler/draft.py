@@ -47,7 +47,7 @@ class StepDraft:
         self.next_drafts = next_drafts
 
     def add_known(
-        self, state: RequestState, num_tokens: int, added: list[int], drafts: tuple[int, ...] = ()
+        self, state: RequestState, num_tokens: int, added: BlockIds, drafts: tuple[int, ...] = ()
     ) -> None:
         """A request that the worker knows; `added` blocks extend its row (or are the row, when it is resumed).
 
@@ -55,7 +55,7 @@ class StepDraft:
         """
         req_id = state.req_id
         self.req_ids.append(req_id)
-        self.new_blocks.append((tuple(added),) if added else None)
+        self.new_blocks.append(added or None)
         self.computed.append(state.num_computed)
         self.outputs.append(state.num_tokens + state.num_placeholders - state.num_prompt)
         if state.last_step != self.step - 1:
@@ -68,11 +68,11 @@ class StepDraft:
         """A request that enters the batch: new the first time, resumed with its whole row afterwards."""
         if state.started:
             self.resumed.append(state.req_id)
-            self.add_known(state, num_tokens, state.blocks)
+            self.add_known(state, num_tokens, tuple(map(tuple, state.blocks)))
             return
         state.started = True
         request = state.request
-        blocks = (tuple(state.blocks),)
+        blocks = tuple(map(tuple, state.blocks))
         self.new_requests.append(
             NewRequest(request.req_id, state.history(), blocks, state.num_computed, request.sampling)
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,8 +38,18 @@ class GroupSpec:
         """The first position that a query at `num_computed`, or any later one, can see."""
         return 0 if self.window is None else max(num_computed - self.window + 1, 0)
 
+    def entries(self, num_tokens: int, block_size: int) -> int:
+        """Length of the row of a request with `num_tokens` tokens: its blocks, those below a window included."""
+        return -(-num_tokens // block_size) if self.has_slots else 1
 
-FULL = GroupSpec("full")
+    def most_held(self, num_tokens: int, block_size: int, budget: int) -> int:
+        """Blocks that such a request owns at most at a time, in steps of up to `budget` tokens: all of its row, or a
+        window and the chunk behind it, with a block begun at either end.
+        """
+        entries = self.entries(num_tokens, block_size)
+        if self.window is None:
+            return entries
+        return min(entries, self.entries(self.window - 1 + budget, block_size) + 1)
 
 
 def parse_group(text: str) -> GroupSpec:
@@ -54,7 +64,8 @@ def parse_group(text: str) -> GroupSpec:
     return GroupSpec(kind, window, block)
 
 
-def parse_groups(texts: Sequence[str]) -> tuple[GroupSpec, ...]:
+@functools.lru_cache(maxsize=64)
+def parse_groups(texts: tuple[str, ...]) -> tuple[GroupSpec, ...]:
     """All groups of a cache, in the order of a request's block lists. Raises UsageError."""
     groups = tuple(parse_group(text) for text in texts)
     if not any(group.has_slots for group in groups):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ...errors import BrokenInvariant, UsageError
 from ..requests import Request
-from ..step import PLACEHOLDER, StepDelta, StepResult
+from ..step import PLACEHOLDER, BlockIds, StepDelta, StepResult
 from .config import SchedulerConfig
 from .draft import StepDraft
 from .kv_cache import KVCache
@@ -39,6 +39,8 @@ class Scheduler:
         self._covered: dict[int, list[str]] = {}  # who samples, by step that was not updated yet
         self._drafted: dict[int, Mapping[str, Drafts]] = {}  # what is verified, likewise
         self._next_drafts: Drafts = (PLACEHOLDER,) * (config.num_speculative_tokens if self._async else 0)
+        self.ended: dict[str, int] = {}
+        """The requests that the last update ended, and how many tokens short of their limit: a stop token cut them."""
         self._finished: list[str] = []  # told to the worker by the next delta
         self._reset: list[str] = []  # preempted by forced_reset, told by the next delta
         self._next_step = 0
@@ -72,6 +74,19 @@ class Scheduler:
     def has_pending_finished(self) -> bool:
         """Requests ended that no delta has told of: one more, empty, step tells the worker."""
         return bool(self._finished)
+
+    def has_work(self) -> bool:
+        """A step scheduled now would tell of requests that ended or were preempted, or probably compute something. False
+        while everybody waits for a token in flight: then collect one first.
+        """
+        room = len(self._running) < self.config.max_num_seqs and self._kv.pool.num_free
+        if self._finished or self._reset or (self._waiting and room):
+            return True
+        step = self._next_step
+        return any(
+            state.num_tokens > state.num_computed or (state.num_placeholders and self._goes_on(state, step))
+            for state in self._running
+        )
 
     def add_request(self, request: Request) -> None:
         """Queue one request. Raises UsageError when its id is taken, or when it can never run (see `token_limit`).
@@ -113,7 +128,7 @@ class Scheduler:
         one more was sampled behind it), or it was preempted, and samples the token again after the resume. Cut off is
         what was accepted behind the request's end.
         """
-        ended: set[str] = set()
+        self.ended = ended = {}
         cut: dict[str, tuple[int, ...]] = {}  # what was taken of the tokens, where that isn't all
         drafted = self._drafted.pop(result.step, {})
         for req_id, tokens in result.sampled.items():
@@ -125,7 +140,7 @@ class Scheduler:
             settle(state, len(drafted.get(req_id, ())), len(tokens))
             before = state.num_tokens
             if state.append(tokens):
-                ended.add(req_id)
+                ended[req_id] = state.limit - state.num_tokens
             if state.num_tokens - before < len(tokens):
                 cut[req_id] = tokens[: state.num_tokens - before]
             if self._async:
@@ -135,7 +150,7 @@ class Scheduler:
         self._last_update = result.step
         self._covered.pop(result.step, None)
         if ended:
-            self._end(ended)
+            self._end(ended.keys())
         if not cut:
             return result.sampled
         return {req_id: kept for req_id, tokens in result.sampled.items() if (kept := cut.get(req_id, tokens))}
@@ -169,11 +184,13 @@ class Scheduler:
             if count <= 0 or (not prefill and state.is_prefilling):
                 continue  # no room is left, if all drafts in flight are accepted; or this is a step without prefill
             end = state.num_computed + count
-            added = [] if end <= state.capacity else self._grow(state, end, draft)
+            if self._kv.has_windows:
+                self._kv.leave_behind(state)
+            added = () if end <= state.capacity else self._grow(state, end, draft)
             if added is None:
                 return  # it preempted itself, and it was the last in the list
             draft.add_known(state, count, added, take_drafts(state, end))
-            if end // self.config.block_size > state.num_cached_blocks:
+            if end >= state.num_cached_tokens + self._kv.grain:
                 self._kv.remember(state, end)
             if state.num_computed <= state.num_prompt:
                 self._last_prefill_step = draft.step
@@ -186,7 +203,7 @@ class Scheduler:
             return False
         return state.num_tokens + state.num_placeholders - state.num_drafts_in_flight < state.limit
 
-    def _grow(self, state: RequestState, num_tokens: int, draft: StepDraft) -> list[int] | None:
+    def _grow(self, state: RequestState, num_tokens: int, draft: StepDraft) -> BlockIds | None:
         """Blocks for a running request, taken from the youngest ones if none is free. None: it was the youngest."""
         while (added := self._kv.grow(state, num_tokens)) is None:
             victim = self._running.pop()
@@ -201,12 +218,12 @@ class Scheduler:
         while self._waiting and draft.budget > 0 and len(self._running) < config.max_num_seqs:
             state = self._waiting[0]
             hit = self._kv.find_prefix(state)
-            left = state.num_tokens - len(hit) * config.block_size
+            left = state.num_tokens - hit.num_tokens
             count = self._chunk(left, draft.budget)
             if not config.enable_chunked_prefill and left > draft.budget:
                 return
             keep_free = config.watermark_blocks if self._running else 0
-            if not self._kv.admit(state, hit, len(hit) * config.block_size + count, keep_free):
+            if not self._kv.admit(state, hit, hit.num_tokens + count, keep_free):
                 return
             self._waiting.popleft()
             self._running.append(state)
@@ -234,7 +251,7 @@ class Scheduler:
         state.valid_from_step = self._next_step
         self._waiting.appendleft(state)
 
-    def _end(self, ended: set[str]) -> None:
+    def _end(self, ended: Collection[str]) -> None:
         """Free in scheduling order, not in the order of the result: the order of reuse must not depend on rows."""
         for state in self._running:
             if state.req_id in ended:

@@ -33,7 +33,7 @@ class RequestState:
         "keys",
         "last_step",
         "limit",
-        "num_cached_blocks",
+        "num_cached_tokens",
         "num_computed",
         "num_drafts_in_flight",
         "num_placeholders",
@@ -58,10 +58,10 @@ class RequestState:
         self.drafts: tuple[int, ...] = ()
         self.tokens: TokenIds = np.empty(limit, dtype=np.int32)
         self.tokens[: self.num_prompt] = request.prompt_token_ids()
-        self.keys: list[bytes] = []
-        self.blocks: list[int] = []
+        self.keys: dict[int, list[bytes]] = {}  # by block size
+        self.blocks: list[list[int]] = []  # its row in each KV cache group
         self.capacity = 0  # tokens that `blocks` hold
-        self.num_cached_blocks = 0
+        self.num_cached_tokens = 0  # their full blocks can be found by content
         self.last_step = NEVER
         self.valid_from_step = valid_from_step
         self.started = False
@@ -88,7 +88,7 @@ class RequestState:
 
     def block_keys(self, block_size: int, num_blocks: int) -> list[bytes]:
         """Chained hashes of its first `num_blocks` full blocks, at least; each covers the whole prefix before it."""
-        keys = self.keys
+        keys = self.keys.setdefault(block_size, [])
         if len(keys) >= num_blocks:
             return keys
         parent = keys[-1] if keys else _ROOT_KEY
