@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -43,28 +44,36 @@ class Executor:
         self.uncaptured: dict[GraphKey, str] = {}
         """Keys that the device had no memory for, each with the driver's reason."""
 
-    def capture_all(self, keys: Iterable[GraphKey], containers: Containers) -> None:
-        """Capture every key over the buffers that each step fills; before the first step, while they hold padding.
+    def capture_all(self, keys: Iterable[GraphKey], *sets: Containers) -> None:
+        """Capture every key over each set of buffers that steps fill; before the first step, while they hold padding.
 
         Captures run on padding alone (slots -1, empty rows), so they leave the KV cache as it was. Keys come largest
-        first, so where memory runs out the largest sizes stay uncaptured, and their steps run eagerly.
+        first, so where memory runs out the largest sizes stay uncaptured, and their steps run eagerly. The first set
+        comes last: whoever finds its graph finds those of the others.
         """
         keys = tuple(keys)
         if not keys:
             return
-        containers.hold_only_padding()
+        for containers in sets:
+            containers.hold_only_padding()
         shape = self._model.config
         islands = Islands(self._device, self._backend, lambda: self._metadata)
         hidden = self._device.empty((max(key.tokens for key in keys), shape.hidden_size), shape.torch_dtype)
         for key in keys:
-            self._metadata = self._padding_only(key, containers)
             backend = islands if key.mode == "piecewise" else self._backend
-            forward = self._forward(containers.input_ids[: key.tokens], containers.positions[: key.tokens], backend)
             try:
-                self._device.capture(key, _into(hidden[: key.tokens], forward))
+                for number in reversed(range(len(sets))):
+                    self._capture(replace(key, buffer_set=number), sets[number], hidden[: key.tokens], backend)
             except NoGraphMemory as error:
                 self.uncaptured[key] = str(error)
         self._metadata = ()
+
+    def _capture(
+        self, key: GraphKey, containers: Containers, hidden: torch.Tensor, backend: AttentionBackend
+    ) -> None:
+        self._metadata = self._padding_only(key, containers)
+        forward = self._forward(containers.input_ids[: key.tokens], containers.positions[: key.tokens], backend)
+        self._device.capture(key, _into(hidden, forward))
 
     def run(self, plan: ExecutionPlan, inputs: StepInputs, metadata: Sequence[object]) -> torch.Tensor:
         """Hidden states [padded_tokens, hidden]; rows behind num_tokens are padding. Valid until the next run."""
@@ -76,7 +85,8 @@ class Executor:
         consumes = self._first_reads(inputs)
         if plan.mode != "none":
             rows = plan.padded_reqs if plan.mode == "full" else None
-            return self._device.replay(GraphKey(plan.mode, plan.padded_tokens, rows), work, consumes=consumes)
+            key = GraphKey(plan.mode, plan.padded_tokens, rows, inputs.buffer_set)
+            return self._device.replay(key, work, consumes=consumes)
         tokens = plan.padded_tokens
         forward = self._forward(inputs.input_ids[:tokens], inputs.positions_gpu[:tokens], self._backend)
         return self._device.launch("forward", forward, work, consumes=consumes)

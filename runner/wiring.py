@@ -14,7 +14,7 @@ from .attention.common import MetadataBuilder
 from .attention.factory import make_attention
 from .attention.layers import LayerMetadata, LayerSpec
 from .buffers.factory import BufferFactory
-from .buffers.road import Road
+from .buffers.make_tables import TableFactory
 from .config import RunnerConfig
 from .devices.base import Device
 from .dispatch import Dispatcher, row_capacity
@@ -24,16 +24,7 @@ from .handoff.strategy import Handoff, make_handoff
 from .inputs.commit_order import make_commit
 from .inputs.copy_ordering import CopyOrdering, make_copy_ordering
 from .inputs.flat_indices import FlatIndexBuilder
-from .inputs.prepare import DeviceTensors, InputBuffers, InputPreparation, Strategies
-from .inputs.slot_mapping import (
-    PAD_SLOT,
-    GroupMappers,
-    HostSlotMapper,
-    SlotMapper,
-    SlotTensors,
-    make_device_mapper,
-)
-from .inputs.step_inputs import GroupTensors
+from .inputs.prepare import InputBuffers, InputPreparation, Strategies
 from .inputs.token_gather import make_gather
 from .kv_groups import KVGroup, assign_layers, resolve_groups
 from .models.config import ModelConfig
@@ -41,7 +32,8 @@ from .models.kv_cache import allocate_group_caches
 from .models.llama import load_model
 from .probe_points import ProbePoints
 from .sampling.sampler import Sampler
-from .state.block_table import BlockTable, aligned_width
+from .slot_wiring import SlotSite, build_slot_mapping, numbered
+from .state.block_table import aligned_width
 from .state.block_tables import BlockTables
 from .state.input_batch import InputBatch
 from .state.update import WorkerState
@@ -82,8 +74,7 @@ def build_stages(site: Site) -> Stages:
     config, device = site.config, site.device
     ordering = make_copy_ordering(device, config.copy_stream, config.device_buffers)
     buffers = BufferFactory(
-        device, site.ledger, config.staging, ring_slots=config.ring_slots,
-        road=Road(make_guard=lambda *_: ordering.guard),
+        device, site.ledger, config.staging, ring_slots=config.ring_slots, road=ordering.road
     )
     tables = build_block_tables(site, buffers, ordering)
     staged = _input_buffers(site, buffers, ordering)
@@ -101,7 +92,7 @@ def build_stages(site: Site) -> Stages:
     cache = allocate_group_caches(device, model.config, config.num_blocks, tables.groups, of_layer)
     executor = Executor(device, model, cache, layers, config)
     dispatcher = Dispatcher(config.graph_mode, site.sizes, site.rows, site.ledger, device.captured)
-    executor.capture_all(dispatcher.keys(), inputs.containers)
+    executor.capture_all(dispatcher.keys(), *inputs.container_sets)
     return Stages(
         state=WorkerState(InputBatch(config, tables), site.points),
         inputs=inputs,
@@ -122,11 +113,10 @@ def output_ring(site: Site, handoff: Handoff) -> OutputRing:
 def build_block_tables(site: Site, buffers: BufferFactory, ordering: CopyOrdering) -> BlockTables:
     """A table for each KV cache group."""
     groups = resolve_groups(site.config)
-    tables = [
-        BlockTable(buffers.table(_numbered("block_table", index), site.rows, width, stream=ordering.stream))
-        for index, width in enumerate(table_width(site.config, group) for group in groups)
-    ]
-    return BlockTables(groups, tables)
+    widths = [table_width(site.config, group) for group in groups]
+    names = [numbered("block_table", index) for index in range(len(groups))]
+    factory = TableFactory(site.device, buffers, names, (site.rows, widths), ordering.stream)
+    return BlockTables(groups, factory.make("full", "in_place"))
 
 
 def layer_specs(groups: Sequence[KVGroup], model: ModelConfig) -> tuple[LayerSpec, ...]:
@@ -144,11 +134,6 @@ def table_width(config: RunnerConfig, group: KVGroup) -> int:
     return config.table_width or aligned_width(blocks, group.kernel_block_size)
 
 
-def _numbered(name: str, group: int) -> str:
-    """Buffers of the first group keep the plain name."""
-    return f"{name}.{group}" if group else name
-
-
 def _input_buffers(site: Site, buffers: BufferFactory, ordering: CopyOrdering) -> InputBuffers:
     tokens, rows, stream = site.config.max_num_batched_tokens, site.rows, ordering.stream
     return InputBuffers(
@@ -164,7 +149,9 @@ def _preparation(
     handoff: Handoff,
 ) -> InputPreparation:  # fmt: skip
     config, rows, tokens = site.config, site.rows, site.config.max_num_batched_tokens
-    mapper, tensors = _slot_mapper(site, buffers, ordering, tables, staged)
+    mapper, tensors = build_slot_mapping(
+        SlotSite(config, site.device, buffers, ordering, tables, rows), staged
+    )
     strategies = Strategies(
         commit=make_commit(config.commit_order, site.probe),
         ordering=ordering,
@@ -174,39 +161,3 @@ def _preparation(
         handoff=handoff,
     )
     return InputPreparation(site.probe, site.points, staged, tensors, strategies)
-
-
-def _slot_mapper(
-    site: Site, buffers: BufferFactory, ordering: CopyOrdering, tables: BlockTables, staged: InputBuffers
-) -> tuple[SlotMapper, DeviceTensors]:
-    """The mappers and the tensors that they fill; on the host they fill staged buffers and copy them."""
-    host = site.config.slot_mapping == "host"
-    tokens, stream = site.config.max_num_batched_tokens, ordering.stream
-    mappers: list[SlotMapper] = []
-    groups: list[GroupTensors] = []
-    last = buffers.buffer("logits_indices", site.rows, torch.int64, stream=stream) if host else None
-    logits_indices = last.gpu if last is not None else site.device.empty((site.rows,), torch.int64)
-    keeping = [index for index, group in enumerate(tables.groups) if group.has_slots]
-    for index, (group, table) in enumerate(zip(tables.groups, tables.tables, strict=True)):
-        fence = ordering.before_readers if index == keeping[-1 if host else 0] else _no_fence
-        if not group.has_slots:
-            slots = site.device.empty((tokens,), torch.int64).fill_(PAD_SLOT)
-        elif last is not None:
-            buffer = buffers.buffer(_numbered("slot_mapping", index), tokens, torch.int64, stream=stream)
-            logits = None if mappers else last
-            mappers.append(HostSlotMapper(buffer, logits, group.kernel_block_size, fence, group=index))
-            slots = buffer.gpu
-        else:
-            slots = site.device.empty((tokens,), torch.int64)
-            operands = SlotTensors(
-                staged.query_start_loc.gpu, staged.positions.gpu, table.staging.gpu, slots, logits_indices
-            )
-            kind = site.config.slot_mapping
-            mappers.append(make_device_mapper(kind, site.device, operands, group.kernel_block_size, fence))
-        groups.append(GroupTensors(table.staging.gpu, slots))
-    mapper = mappers[0] if len(mappers) == 1 else GroupMappers(mappers)
-    return mapper, DeviceTensors(tuple(groups), logits_indices)
-
-
-def _no_fence() -> None:
-    """Another group's mapping stands at the border between copies and readers."""

@@ -92,7 +92,7 @@ class MetadataBuilder:
     def __init__(self, layers: LayerMetadata, points: ProbePoints) -> None:
         self._layers = layers
         self._points = points
-        self._views: dict[tuple[int, int], DeviceViews] = {}
+        self._views: dict[tuple[int, int, int], DeviceViews] = {}
         self.common: CommonAttentionMetadata | None = None
         """Of the last step and the first KV cache group, for checks and observers."""
 
@@ -106,9 +106,10 @@ class MetadataBuilder:
 
     def _views_of(self, inputs: StepInputs, plan: ExecutionPlan) -> DeviceViews:
         shape = plan.padded_reqs, plan.padded_tokens
-        views = self._views.get(shape)
+        key = (inputs.buffer_set, *shape)
+        views = self._views.get(key)
         if views is None:
             if len(self._views) >= _MAX_VIEWS:
                 self._views.clear()
-            views = self._views[shape] = device_views(inputs, *shape)
+            views = self._views[key] = device_views(inputs, *shape)
         return views

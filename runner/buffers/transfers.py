@@ -32,7 +32,10 @@ class Part(Protocol):
     def touch(
         self, row: int | npt.NDArray[np.intp], start: int | npt.NDArray[np.int32], end: int | npt.NDArray[np.int32]
     ) -> None:
-        """Columns from `start` on of the row, or of distinct rows, were written; from `end` on they are null."""
+        """Columns from `start` on of the row, or of distinct rows, were written; from `end` on they are null.
+
+        Whatever is not told here may never reach the device.
+        """
         ...
 
 

@@ -54,11 +54,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class GraphKey:
-    """What a captured graph is keyed by: its mode, its padded token count and, for full graphs, its padded rows."""
+    """What a captured graph is keyed by: its mode, its padded token count and, for full graphs, its padded rows; and
+    the set of input buffers whose addresses it reads.
+    """
 
     mode: GraphMode
     tokens: int
     rows: int | None = None
+    buffer_set: int = 0
 
 
 @dataclass(frozen=True, slots=True)

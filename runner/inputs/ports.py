@@ -11,7 +11,15 @@ import torch
 class InputBuffer(Protocol):
     """Host memory that is written each step, and the device tensor that it is copied to."""
 
-    gpu: torch.Tensor
+    @property
+    def gpu(self) -> torch.Tensor:
+        """The device tensor of the step's set of buffers."""
+        ...
+
+    @property
+    def gpus(self) -> tuple[torch.Tensor, ...]:
+        """The device tensors of all sets."""
+        ...
 
     def acquire(self) -> npt.NDArray[Any]:
         """The whole host side, free to be written: no copy in flight reads it any more. Contents are stale."""

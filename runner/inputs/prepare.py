@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -68,7 +69,7 @@ class InputPreparation:
     """Prepares the inputs of each step; `prepare` reads as the article does."""
 
     def __init__(
-        self, probe: ProbeLike, points: ProbePoints, buffers: InputBuffers, tensors: DeviceTensors,
+        self, probe: ProbeLike, points: ProbePoints, buffers: InputBuffers, tensors: Sequence[DeviceTensors],
         strategies: Strategies,
     ) -> None:  # fmt: skip
         self._probe = probe
@@ -81,11 +82,19 @@ class InputPreparation:
 
     @property
     def containers(self) -> Containers:
-        """The device buffers that every step fills, for graphs to capture."""
-        buffers, tensors = self._buffers, self._tensors
-        return Containers(
-            buffers.input_ids.gpu, buffers.positions.gpu, buffers.query_start_loc.gpu, buffers.seq_lens.gpu,
-            tensors.groups,
+        """The first set of the device buffers that steps fill."""
+        return self.container_sets[0]
+
+    @property
+    def container_sets(self) -> tuple[Containers, ...]:
+        """The device buffers that steps fill, set by set, for graphs to capture."""
+        buffers = self._buffers
+        return tuple(
+            Containers(
+                buffers.input_ids.gpus[number], buffers.positions.gpus[number], buffers.query_start_loc.gpus[number],
+                buffers.seq_lens.gpus[number], tensors.groups,
+            )
+            for number, tensors in enumerate(self._tensors)
         )  # fmt: skip
 
     def forward_enqueued(self) -> None:
@@ -157,7 +166,7 @@ class InputPreparation:
         scheduled = np.fromiter(
             map(delta.num_scheduled_tokens.__getitem__, batch.req_ids), dtype=np.int32, count=num_reqs
         )
-        computed = batch.num_computed[:num_reqs]  # a view: it changes with the next update
+        computed = batch.num_computed[batch.rows]  # may be a view: it changes with the next update
         query_start_loc = buffers.query_start_loc.acquire()
         num_tokens = self._use.indices.boundaries(scheduled, query_start_loc)
         if num_tokens > self.token_capacity:
@@ -207,12 +216,13 @@ class InputPreparation:
     ) -> StepInputs:
         num_reqs, flat = batch.num_reqs, host.flat
         seq_lens = host.seq_lens[:num_reqs]
-        known = batch.num_tokens[:num_reqs].copy()  # it changes within the step, when tokens are sampled
+        known = batch.num_tokens[batch.rows].copy()  # it changes within the step, when tokens are sampled
         discard = seq_lens < known
         if flat.idle:
             discard |= host.num_scheduled == 0
         ends = host.query_start_loc[1 : num_reqs + 1]
-        buffers, tensors = self._buffers, self._tensors
+        buffers, current = self._buffers, self._use.ordering.road.sets.current
+        tensors = self._tensors[current]
         return StepInputs(
             step=delta.step,
             req_ids=batch.req_ids,
@@ -228,7 +238,7 @@ class InputPreparation:
             seq_lens=seq_lens,
             logits_indices=last_positions(ends, idle=flat.idle),
             discard=discard,
-            is_prefilling=host.num_computed < batch.num_prompt[:num_reqs],
+            is_prefilling=host.num_computed < batch.num_prompt[batch.rows],
             input_ids=buffers.input_ids.gpu,
             positions_gpu=buffers.positions.gpu,
             query_start_loc_gpu=buffers.query_start_loc.gpu,
@@ -236,6 +246,7 @@ class InputPreparation:
             groups=tensors.groups,
             logits_indices_gpu=tensors.logits_indices,
             table_copies=table_copies,
+            buffer_set=current,
         )
 
     def _report_cumsum(self, batch: InputBatch, host: _HostSide) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from ...errors import UsageError
+from ..buffers.device_sets import DeviceSets
 from ..config import SlotMappingBackend
 from ..devices.base import Device, Work
 from ..kv_groups import NULL_BLOCK
@@ -198,7 +199,7 @@ class HostSlotMapper:
         num_reqs, num_tokens = batch.num_reqs, flat.num_tokens
         logical, offset = np.divmod(flat.positions, self._block_size)
         table = batch.block_tables.tables[self._group].values
-        blocks = table[flat.req_indices, logical].astype(np.int64)
+        blocks = table[batch.rows_of(flat.req_indices), logical].astype(np.int64)
         slots = self._slots.acquire()
         slots[:num_tokens] = np.where(blocks == NULL_BLOCK, PAD_SLOT, blocks * self._block_size + offset)
         slots[num_tokens:] = PAD_SLOT
@@ -227,6 +228,19 @@ class GroupMappers:
         self._first.map(batch, flat, consumes)
         for mapper in self._others:
             mapper.map(batch, flat, ())
+
+
+class SetMappers:
+    """Mappers whose tensors belong to one set of device buffers each; the step's set decides."""
+
+    def __init__(self, mappers: Sequence[SlotMapper], sets: DeviceSets) -> None:
+        self._mappers = mappers
+        self._sets = sets
+        self.reads_table = mappers[0].reads_table
+
+    def map(self, batch: InputBatch, flat: FlatIndices, consumes: Sequence[int]) -> None:
+        """That of the step's set."""
+        self._mappers[self._sets.current].map(batch, flat, consumes)
 
 
 def make_device_mapper(

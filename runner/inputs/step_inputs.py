@@ -50,6 +50,7 @@ class StepInputs:
       groups              one GroupTensors a KV cache group; `block_table_gpu` and `slot_mapping` are the first one's
       logits_indices_gpu  [max_num_seqs] int64
     `table_copies` are the correlations of this step's block-table copies, empty if they were skipped.
+    `buffer_set` is the set of device buffers that the step fills; what is enqueued for a step uses no other set's.
     """
 
     step: int
@@ -74,6 +75,7 @@ class StepInputs:
     groups: tuple[GroupTensors, ...]
     logits_indices_gpu: torch.Tensor
     table_copies: tuple[int, ...] = ()
+    buffer_set: int = 0
 
     @property
     def block_table_gpu(self) -> torch.Tensor:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from ...errors import UsageError
+from ..buffers.transfers import Part
 
 IntArray = npt.NDArray[np.int32]
 NULL_BLOCK = 0
@@ -21,47 +19,15 @@ def aligned_width(max_blocks: int, block_size: int) -> int:
     return int(-(-max_blocks // step) * step)
 
 
-class TableStaging(Protocol):
-    """The host mirror and the device tensor of one table, and the copy between them."""
-
-    mirror: npt.NDArray[np.int32]  # [rows, width]
-
-    @property
-    def gpu(self) -> torch.Tensor:
-        """[rows, width] int32, the step's."""
-        ...
-
-    @property
-    def gpus(self) -> tuple[torch.Tensor, ...]:
-        """All device tables that steps use in turn."""
-        ...
-
-    @property
-    def dirty(self) -> bool:
-        """Whether the mirror changed since the step's device table was last published."""
-        ...
-
-    def touch(self, row: int | npt.NDArray[np.intp], start: int | IntArray, end: int | IntArray) -> None:
-        """Columns from `start` on of the row, or of distinct rows, were written; from `end` on they are null.
-
-        Whatever is not told here may never reach the device.
-        """
-        ...
-
-    def publish(self, num_rows: int) -> int:
-        """Copy the first `num_rows` rows to the device, and as null rows those that earlier steps had behind them."""
-        ...
-
-
 class BlockTable:
-    """Mirror and device tensor [rows, width] int32, and how many entries of each row are real.
+    """Mirror [rows, width] int32, and how many entries of each row are real.
 
     Behind a row's blocks the mirror is the null block: a moved or cleared row takes its old tail back, so no consumer
     of the full width ever sees another request's block. Hazard: `add_row` over a row that nobody cleared leaves that
     row's tail standing (as vLLM does); the batch clears a row whenever it removes a request.
     """
 
-    def __init__(self, staging: TableStaging) -> None:
+    def __init__(self, staging: Part) -> None:
         self.staging = staging
         self.values = staging.mirror
         self.num_blocks: npt.NDArray[np.int32] = np.zeros(self.values.shape[0], dtype=np.int32)
@@ -69,11 +35,6 @@ class BlockTable:
         self.columns_used = 0
         """No column from here on was ever written."""
         self._reach = self.num_blocks.copy()  # columns of a row that may be other than null; >= num_blocks
-
-    @property
-    def dirty(self) -> bool:
-        """Whether a row was written since the step's device table was last committed."""
-        return self.staging.dirty
 
     def add_row(self, row: int, block_ids: npt.ArrayLike) -> None:
         """Make the row exactly `block_ids`: a new request, or a resumed one whose old blocks went back to the pool."""
@@ -127,10 +88,6 @@ class BlockTable:
             counts[first], counts[second] = int(counts[second]), int(counts[first])
         self._touch(first, 0)
         self._touch(second, 0)
-
-    def commit(self, num_reqs: int) -> int:
-        """Copy the rows of the batch to the device, whole width. Returns the copy's correlation."""
-        return self.staging.publish(num_reqs)
 
     def _write(self, row: int, start: int, block_ids: npt.NDArray[np.int32]) -> None:
         end = start + block_ids.size

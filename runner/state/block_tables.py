@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ...errors import UsageError
 from ...workloads.step import BlockIds
+from ..buffers.device_tables import DeviceTables, Rows
 from ..kv_groups import KVGroup, row_blocks
 from .block_table import BlockTable
 
@@ -18,10 +19,11 @@ class BlockTables:
     blocks, and each has its own width.
     """
 
-    def __init__(self, groups: Sequence[KVGroup], tables: Sequence[BlockTable]) -> None:
-        assert len(groups) == len(tables), "one table a group"
+    def __init__(self, groups: Sequence[KVGroup], device: DeviceTables) -> None:
+        assert len(groups) == len(device.parts), "one table a group"
         self.groups = tuple(groups)
-        self.tables = tuple(tables)
+        self.device = device
+        self.tables = tables = tuple(BlockTable(part) for part in device.parts)
         self._whole = all(group.ratio == 1 for group in groups)
         self.windowed = [
             (table, group) for group, table in zip(groups, tables, strict=True) if group.window is not None
@@ -29,8 +31,12 @@ class BlockTables:
 
     @property
     def dirty(self) -> bool:
-        """Some table is not on the device as it is here."""
-        return any(table.dirty for table in self.tables)
+        """The tables that the step reads on the device are not what is here."""
+        return self.device.dirty
+
+    def arrange(self, rows: Rows) -> None:
+        """Where the requests of the steps to come live, in their order: a new object whenever that changes."""
+        self.device.arrange(rows)
 
     def check(self, block_ids: BlockIds, where: str) -> None:
         """Raises UsageError unless `block_ids` has one list a group."""
@@ -86,5 +92,5 @@ class BlockTables:
             table.null_before(rows, behind)
 
     def commit(self, num_reqs: int) -> tuple[int, ...]:
-        """Copy the rows of the batch to the device, group by group. Returns the copies' correlations."""
-        return tuple(table.commit(num_reqs) for table in self.tables)
+        """Bring the rows of the step to the device. Returns the correlations of the copies that this takes."""
+        return self.device.commit(num_reqs, max(table.columns_used for table in self.tables))

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import torch
 
 from ...errors import UsageError
-from ..config import RunnerConfig
 from ..buffers.device_tables import Rows
+from ..config import RunnerConfig
 from .block_tables import BlockTables
 from .columns import MaskColumn, ObjectColumn, PrefixColumn, RowColumn, ScalarColumn
 from .request_state import CachedRequestState

@@ -37,8 +37,6 @@ class MemoryStaging:
     def __init__(self, rows, width):
         self.mirror = np.zeros((rows, width), dtype=np.int32)
         self.gpu = torch.zeros((rows, width), dtype=torch.int32)
-        self.gpus = (self.gpu,)
-        self.published = []
         self.touched = set()
         self.dirty = True
 
@@ -46,15 +44,31 @@ class MemoryStaging:
         self.touched.update(np.atleast_1d(row).tolist())
         self.dirty = True
 
-    def publish(self, num_rows):
-        self.published.append(num_rows)
-        self.gpu[:] = torch.from_numpy(self.mirror)
-        self.dirty = False
-        return len(self.published)
+
+class MemoryTables:
+    """All tables of a step; a commit copies them at once. Keeps how many rows each commit asked for."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+        self.committed = []
+
+    @property
+    def dirty(self):
+        return any(part.dirty for part in self.parts)
+
+    def arrange(self, rows):
+        pass
+
+    def commit(self, num_reqs, columns):
+        self.committed.append(num_reqs)
+        for part in self.parts:
+            part.gpu[:] = torch.from_numpy(part.mirror)
+            part.dirty = False
+        return (len(self.committed),)
 
 
-def one_group(config, table):
-    return BlockTables(resolve_groups(config), [table])
+def one_group(config, staging):
+    return BlockTables(resolve_groups(config), MemoryTables(staging))
 
 
 class StateBench:
@@ -62,8 +76,8 @@ class StateBench:
 
     def __init__(self, rows=8, max_model_len=64, block_size=4, width=16):
         self.config = RunnerConfig(max_num_seqs=rows, max_model_len=max_model_len, block_size=block_size)
-        self.table = BlockTable(MemoryStaging(rows, width))
-        self.batch = InputBatch(self.config, one_group(self.config, self.table))
+        self.batch = InputBatch(self.config, one_group(self.config, MemoryStaging(rows, width)))
+        (self.table,) = self.batch.block_tables.tables
         self.points = ProbePoints(nullcontext)
         self.state = WorkerState(self.batch, self.points)
         self.step = 0
@@ -92,6 +106,7 @@ class MemoryBuffer:
     def __init__(self, size, dtype):
         self.host = np.full(size, 77, dtype=dtype)
         self.gpu = torch.from_numpy(np.full(size, 55, dtype=dtype))
+        self.gpus = (self.gpu,)
 
     def acquire(self):
         return self.host
@@ -109,8 +124,8 @@ class InputBench(StateBench):
     ):
         super().__init__(**sizes)
         rows = self.config.max_num_seqs + spare_rows
-        self.table = BlockTable(MemoryStaging(rows, sizes.get("width", 16)))
-        self.batch = InputBatch(self.config, one_group(self.config, self.table))
+        self.batch = InputBatch(self.config, one_group(self.config, MemoryStaging(rows, sizes.get("width", 16))))
+        (self.table,) = self.batch.block_tables.tables
         self.state = WorkerState(self.batch, self.points)
         self.ledger = Ledger()
         self.device = CpuDevice(self.ledger)
@@ -141,7 +156,7 @@ class InputBench(StateBench):
             mapper,
         )
         tensors = DeviceTensors((GroupTensors(table, outputs[0]),), outputs[1])
-        return InputPreparation(NullProbe(), self.points, self.buffers, tensors, strategies)
+        return InputPreparation(NullProbe(), self.points, self.buffers, (tensors,), strategies)
 
     def prepare(self, scheduled, **delta):
         """Update, then prepare the same delta to the end."""

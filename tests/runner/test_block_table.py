@@ -80,13 +80,12 @@ def test_swap_exchanges_rows_of_different_length(memory_table):
     assert table.num_blocks.tolist() == [1, 2]
 
 
-def test_dirty_follows_the_rows(memory_table):
-    table = memory_table(2, 4)
-    table.commit(0)
-    assert not table.dirty
+def test_whoever_stages_the_table_hears_of_every_row(memory_table):
+    table = memory_table(3, 4)
     table.append_row(0, [5])
-    assert table.dirty
     assert table.staging.touched == {0}
+    table.move(0, 2)
+    assert table.staging.touched == {0, 2}
 
 
 def test_one_block_each_equals_single_appends(memory_table):

@@ -9,7 +9,7 @@ from stepscope.workloads.step import CachedRequests, SamplingParams, StepResult
 
 
 def device_table(runner):
-    return runner.state.batch.block_tables.tables[0].staging.gpu
+    return runner.state.batch.block_tables.device.pools[0].tables[0]
 
 
 def start(tiny_runner, **switches):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from stepscope.runner.inputs.prepare import InputPreparation
 from stepscope.runner.sampling.sampler import Sampler
-from stepscope.runner.state.block_table import BlockTable
+from stepscope.runner.state.block_tables import BlockTables
 from stepscope.runner.state.update import WorkerState
 from stepscope.workloads.step import SamplingParams
 
@@ -94,16 +94,16 @@ def test_planted_slot_plus_one_changes_tokens(run, reference, monkeypatch):
 
 
 def test_planted_stale_block_changes_tokens(run, reference, monkeypatch):
-    commit, commits = BlockTable.commit, []
+    commit, commits = BlockTables.commit, []
 
     def stale(self, num_reqs):
         """The table of step 30 never arrives; the step after brings it up to date."""
         commits.append(num_reqs)
         if len(commits) == 30:
-            return 0
+            return ()
         return commit(self, num_reqs)
 
-    monkeypatch.setattr(BlockTable, "commit", stale)
+    monkeypatch.setattr(BlockTables, "commit", stale)
     assert changed(run(reference.requests).outputs, reference)
 
 

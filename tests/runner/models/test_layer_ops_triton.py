@@ -128,7 +128,7 @@ def test_a_whole_model_agrees(tiny_weights):
         model = LlamaModel(shape, weights, make_layer_ops(name, shape, DEVICE, MAX_POSITIONS))
         caches = (torch.zeros((BLOCKS, BLOCK, 2, 16), device=DEVICE) for _ in range(2))
         cache = KVCache((LayerKV(*caches),), BLOCKS)
-        metadata = [backend.build(common())] * config.num_hidden_layers
+        metadata = [backend.build(common())] * shape.num_hidden_layers
         found.append(model.forward(ids, positions, cache, backend, metadata))
     torch.testing.assert_close(found[0][:4], found[1][:4], rtol=2e-5, atol=2e-5)
     assert bool(found[0].isfinite().all()), "padding too"
