@@ -27,7 +27,8 @@ from .tables import records
 ORDER = "runner.commit_order"
 ARMS = ("first", "last", "skip")
 COPYING = ("first", "last")
-COPY = "table_copy_p50_ns"
+COPIES = ("table_copy_queued_ns", "table_copy_p50_ns")
+"""Figures of |C|, the better one first."""
 DIFFERENCES = {
     "last_minus_first": ("last", "first"), "first_minus_skip": ("first", "skip"), "last_minus_skip": ("last", "skip"),
 }
@@ -62,8 +63,8 @@ def pair_orders(points: Iterable[ArmPoint], order: str = ORDER, metric: str = "p
     first_minus_skip_ns           exposed, measured
     last_minus_skip_ns            should be |C| under synchronous scheduling
     X_low_ns, X_high_ns           of each of the three, 95 % over launches; null with fewer than two
-    copy_ns                       |C|, the shorter one of arms first and last: a pair of events around a copy on an idle
-                                  stream reads long, never short
+    copy_ns                       |C| as measured behind other work, else the shorter one of arms first and last: events
+                                  around a copy that finds its stream idle read long, never short
     unexplained_ns                last_minus_skip_ns - copy_ns
     copy_share, _low, _high       last_minus_skip / |C|, by launch
     exposed_step_ns, commit_step_ns   by the replay in arm first: copy free, copy and call free
@@ -89,8 +90,7 @@ def _text(value: object) -> str:
 
 def _figures(arms: Mapping[str, list[ArmPoint]], metric: str) -> dict[str, Number | None]:
     period = {arm: _mean(arms.get(arm, []), metric) for arm in ARMS}
-    copies = [_mean(arms.get(arm, []), COPY) for arm in COPYING]
-    copy = min((value for value in copies if value is not None), default=None)
+    copy = _copy(arms)
     found: dict[str, Fraction | None] = {f"{arm}_ns": value for arm, value in period.items()}
     for name, (left, right) in DIFFERENCES.items():
         found[f"{name}_ns"] = _minus(period[left], period[right])
@@ -122,20 +122,31 @@ def _in_turns(arms: Mapping[str, list[ArmPoint]]) -> dict[str, Fraction | None] 
     for name, values in by_launch.items():
         found |= _columns(over_launches(list(values.values())), name, "_ns")
     copies = _copies(arms)
-    shares = [value / copies[launch] for launch, value in by_launch["last_minus_skip"].items() if launch in copies]
+    shares = [
+        value / float(copies[launch]) for launch, value in by_launch["last_minus_skip"].items() if launch in copies
+    ]
     found |= _columns(over_launches(shares), "copy_share", "")
     found["launches"] = Fraction(max((len(values) for values in by_launch.values()), default=0))
     return found
 
 
-def _copies(arms: Mapping[str, list[ArmPoint]]) -> dict[int, Number]:
+def _copies(arms: Mapping[str, list[ArmPoint]]) -> dict[int, Fraction]:
     """Launch -> |C|, of launches in which it was measured; see `pair_orders`."""
-    found: dict[int, Number] = {}
-    for point in (point for arm in COPYING for point in arms.get(arm, [])):
-        copy = point.summary.metrics.get(COPY)
-        if copy:
-            found[point.launch] = min(copy, found.get(point.launch, copy))
-    return found
+    launches: dict[int, dict[str, list[ArmPoint]]] = {}
+    for arm, points in arms.items():
+        for point in points:
+            launches.setdefault(point.launch, {}).setdefault(arm, []).append(point)
+    found = {launch: _copy(its_arms) for launch, its_arms in launches.items()}
+    return {launch: copy for launch, copy in found.items() if copy}
+
+
+def _copy(arms: Mapping[str, list[ArmPoint]]) -> Fraction | None:
+    for metric in COPIES:
+        found = [_mean(arms.get(arm, []), metric) for arm in COPYING]
+        known = [value for value in found if value is not None]
+        if known:
+            return min(known)
+    return None
 
 
 def _columns(interval: Interval | None, name: str, unit: str) -> dict[str, Fraction | None]:

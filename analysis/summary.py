@@ -9,6 +9,7 @@ import numpy as np
 
 from .collector import collector_held_back
 from .columns import Columns, LongArray
+from .costs import calibrated
 from .exposure import exposure
 from .gaps import gaps
 from .overlap import PARTNERS, copy_overlap
@@ -23,6 +24,8 @@ from .window import MASKS
 MODES = ("none", "piecewise", "full")
 DISPATCH_REASONS = ("hit", "above_max", "mixed", "not_captured", "lora", "disabled")
 STEP_MEDIANS = ("num_tokens", "num_reqs", "num_h2d", "num_launches", "num_syncs")
+OWN_COPY = "own_copy_ns"
+"""Rows of the table `calibration` with this name say what a copy takes once it runs; key: buffer/bytes."""
 STEP_SUMS = ("num_moved_rows", "num_finished", "num_preempted", "num_resumed")
 
 
@@ -145,10 +148,18 @@ def _copies(row: _Row, recording: Replays, buffer: str) -> None:
     why = _why(recording, "copies", "start_ns", none)
     row.put("table_copy_p50_ns", median(duration), why)
     row.put("table_copy_p50_bytes", median(size), none)
+    queued = _own_copy(recording, f"{buffer}/{median(size)}")
+    row.put("table_copy_queued_ns", queued, "no copy of this size was timed behind other work in the run")
     row.put("queue_delay_p50_ns", median(delay), why)
     why = _why(recording, "copies", "size_bytes", "no host-to-device copy in a counted step")
     row.put("copied_h2d_p50_bytes", median(_h2d_bytes(recording)), why)
     row.put("num_waits", sum(len(rows) for rows in _counted(recording, "waits")), None)
+
+
+def _own_copy(recording: TableSource, key: str) -> int | None:
+    """What such a copy took among others behind other work, in the first process that measured it."""
+    found = (calibrated(process.rows("calibration"), OWN_COPY, key) for process in processes(recording))
+    return next((value for value in found if value is not None), None)
 
 
 def _by_step(recording: TableSource, buffer: str) -> tuple[LongArray, LongArray, LongArray]:

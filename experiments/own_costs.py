@@ -4,6 +4,7 @@
     replay_ns  full/512/300             T(512) with 300 real tokens, measured in the run itself
     replay_ns  full/300/300             T(300), the same rows and KV lengths
     eager_ns   full/512/300             the eager forward of those 300 tokens, launches included
+    own_copy_ns  block_table/8388608    one copy of the block table among others behind other work, in the run itself
     graph_ns   llama-1b/512             the bundled calibration's curve, only for the model and the GPU it was made with
 """
 
@@ -20,10 +21,12 @@ from ..runner.devices.calibration import calibration_of
 from ..runner.devices.calibration_rows import CalibrationRow, calibration_rows
 from ..runner.model_runner import ModelRunner
 from .calibrate.bench import GpuBench
+from .copy_cost import copy_entry, queued_copy_ns
 from .replay_costs import ReplayCost, measure_replays
 from .replay_shapes import ReplayTally
 
 SOURCE = "measured in this run after its last step: replays of both sizes over equal rows and KV, in turns"
+COPY_SOURCE = "measured in this run after its last step: copies of that size one behind the other"
 
 
 def cost_rows(
@@ -40,8 +43,25 @@ def cost_rows(
     except torch.OutOfMemoryError:
         note = "T(size) of this run: GPU memory does not hold the graphs of the actual sizes; lower runner.num_blocks"
         return rows, [Diagnostic("calibration", "value", note)]
-    origin = (gpu, driver, datetime.now(timezone.utc).date().isoformat(), SOURCE)
-    return [*rows, *own_rows(costs, origin)], []
+    return [*rows, *own_rows(costs, _origin(driver, SOURCE))], []
+
+
+def copy_rows(tally: ReplayTally, driver: str, buffer: str = "block_table") -> list[CalibrationRow]:
+    """What the copies of `buffer` take once they run; no row where none came from page-locked memory, or none is left
+    for one more.
+    """
+    size_bytes = tally.usual_copy_bytes(buffer)
+    if size_bytes is None:
+        return []
+    try:
+        entry, copy_ns = copy_entry(buffer, size_bytes, queued_copy_ns(GpuBench(), size_bytes))
+    except RuntimeError:  # torch's word for memory that ran out, on either side
+        return []
+    return [(*entry, copy_ns, "ns", *_origin(driver, COPY_SOURCE), None)]
+
+
+def _origin(driver: str, source: str) -> tuple[str, str, str, str]:
+    return torch.cuda.get_device_name(), driver, datetime.now(timezone.utc).date().isoformat(), source
 
 
 def bundled_rows(gpu: str, model: str) -> list[CalibrationRow]:

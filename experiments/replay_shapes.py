@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -39,6 +40,7 @@ def _columns(table: str, *names: str) -> tuple[int, ...]:
 
 
 _DECIDED = _columns("dispatch", "mode", "size", "num_tokens")
+_COPIED = _columns("copies", "buffer", "size_bytes", "src_kind")
 _STEPPED = _columns("steps", "num_reqs", "num_prefill", "kv_tokens_sum", "warmup", "complete")
 
 
@@ -48,6 +50,7 @@ class ReplayTally:
     def __init__(self) -> None:
         self._decided: dict[int, tuple[GraphMode, int | None, int]] = {}
         self._stepped: dict[int, tuple[int, int, int]] = {}
+        self._copied: Counter[tuple[str, int]] = Counter()
 
     def take(self, ledger: Ledger) -> dict[str, list[Row]]:
         """The ledger's rows, noted on the way."""
@@ -64,6 +67,16 @@ class ReplayTally:
             num_reqs, prefill, kv_tokens, warmup, complete = (row[at] for at in _STEPPED)
             if complete and not warmup:
                 self._stepped[row[0]] = (num_reqs, prefill, kv_tokens)
+        for row in rows.get("copies", ()):
+            buffer, size_bytes, src_kind = (row[at] for at in _COPIED)
+            if src_kind == "pinned":
+                self._copied[buffer, size_bytes] += 1
+
+    def usual_copy_bytes(self, buffer: str) -> int | None:
+        """The size that most copies of `buffer` from page-locked memory had, the largest of equally many; None of none.
+        """
+        sizes = [(count, size) for (name, size), count in self._copied.items() if name == buffer]
+        return max(sizes)[1] if sizes else None
 
     def shapes(self, least_share: float = LEAST_SHARE) -> tuple[ReplayShape, ...]:
         """What was replayed in at least `least_share` of the counted steps that ran a forward, most frequent first."""

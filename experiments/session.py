@@ -55,10 +55,11 @@ class _BetweenSteps:
     """What happens after each step, outside the measured host time: rows to the writer, telemetry, progress."""
 
     def __init__(
-        self, device: Device, ledger: Ledger, writer: RecordingWriter, sampler: TelemetrySampler, progress: Progress,
+        self, device: Device, probe: Probe, writer: RecordingWriter, sampler: TelemetrySampler, progress: Progress,
         tally: ReplayTally,
     ) -> None:  # fmt: skip
-        self._device, self._ledger, self._writer, self._tally = device, ledger, writer, tally
+        self._device, self._probe, self._writer, self._tally = device, probe, writer, tally
+        self._ledger = probe.ledger
         self._sampler, self._progress = sampler, progress
         self._num_steps = 0
         self._next_sample_ns = 0
@@ -69,7 +70,7 @@ class _BetweenSteps:
         with self._device.paused():
             self._num_steps += 1
             if self.starts_ns is not None:
-                self.starts_ns.append(self._ledger.rows["steps"][-1][1])  # behind the step number
+                self.starts_ns.append(self._probe.last_start_ns)
             now_ns = self._device.clock.now_ns()
             if now_ns >= self._next_sample_ns and self._sampler.unavailable is None:
                 self._next_sample_ns = now_ns + SAMPLE_EVERY_NS
@@ -120,7 +121,7 @@ class Session:
             self._ledger.take()  # what building did (captures, fills) is no step
             self._meta = _meta(spec, self._workload, self.device, self._sampler, sweep)
             self._writer, self._tally = RecordingWriter(folder, self._meta), ReplayTally()
-            hook = _BetweenSteps(self.device, self._ledger, self._writer, self._sampler, progress, self._tally)
+            hook = _BetweenSteps(self.device, self.probe, self._writer, self._sampler, progress, self._tally)
             self._hook = hook
             self.loop = StepLoop(self._workload, self.runner, self.probe, self.device)
         except BaseException:
@@ -131,10 +132,12 @@ class Session:
         """Before any work: of several sessions this is the one that works now."""
         self.device.activate()
 
-    def run(self, limits: LoopLimits, interrupted: Callable[[], bool] = lambda: False) -> None:
-        """Go on until `limits`, which count from the session's first step."""
+    def run(
+        self, limits: LoopLimits, interrupted: Callable[[], bool] = lambda: False, *, drain: bool = True
+    ) -> None:
+        """Go on until `limits`, which count from the session's first step. `drain`: then collect what is in flight."""
         with _quiet():
-            self._outcome = self.loop.run(limits, interrupted=interrupted, progress=self._hook)
+            self._outcome = self.loop.run(limits, interrupted=interrupted, progress=self._hook, drain=drain)
 
     @property
     def warmup_steps(self) -> int:
@@ -144,12 +147,13 @@ class Session:
     def block(self, settle: int, steps: int, interrupted: Callable[[], bool] = lambda: False) -> list[int]:
         """Run `settle` steps, `steps` counted ones and one more; the starts of the counted ones and of the last.
 
-        Rows of the others carry `warmup`. Nothing is measured behind it, so the rows so far go to the writer.
+        Rows of the others carry `warmup`. Nothing is measured behind it, so the rows so far go to the writer; nothing is
+        in flight then, so that others may use the device.
         """
         starts: list[int] = []
         self._hook.starts_ns = starts
         begin = self.loop.num_steps + settle
-        self.run(LoopLimits(warmup_steps=begin, steps=steps), interrupted)
+        self.run(LoopLimits(warmup_steps=begin, steps=steps), interrupted, drain=False)
         self.run(LoopLimits(warmup_steps=begin + steps + 1, steps=0), interrupted)
         self._hook.starts_ns = None
         self.hand_over()
@@ -165,7 +169,10 @@ class Session:
         self._writer.write(self._tally.take(self._ledger))
 
     def finish(self, *, own_costs: bool = True) -> Measured:
-        """The recording. `own_costs` measures T(size) of the run's own shapes first, which overwrites the cache."""
+        """The recording. `own_costs` measures T(size) of the run's own shapes first, which overwrites the cache.
+
+        On a GPU the block table's copy is timed as well, in any case: that takes milliseconds.
+        """
         assert self._outcome is not None, "nothing was run"
         outcome, device, spec = self._outcome, self.device, self.spec
         meta, writer = self._meta, self._writer
@@ -178,8 +185,8 @@ class Session:
         notes += graph_notes(device.captures, self.runner.executor.uncaptured)
         if meta.environment["pin_memory"] and not device.pinned:
             notes.append(Diagnostic("buffers", "memory", device.pinned_reason))
-        if own_costs and device.name == "cuda" and outcome.stopped != "interrupted":
-            notes += _own_costs(self.runner, spec, self._tally, writer, meta)
+        if device.name == "cuda" and outcome.stopped != "interrupted":
+            notes += _own_costs(self.runner, spec, self._tally, writer, meta, replays=own_costs)
         recording = writer.finish(*notes)
         checks = self.runner.checks.report()
         return Measured(_with_outcome(recording, outcome, checks, self._folder), outcome, checks)
@@ -198,13 +205,15 @@ def _calibration(spec: PointSpec, device: Device, meta: RecordingMeta) -> list[C
 
 
 def _own_costs(
-    runner: ModelRunner, spec: PointSpec, tally: ReplayTally, writer: RecordingWriter, meta: RecordingMeta
-) -> list[Diagnostic]:
+    runner: ModelRunner, spec: PointSpec, tally: ReplayTally, writer: RecordingWriter, meta: RecordingMeta, *,
+    replays: bool,
+) -> list[Diagnostic]:  # fmt: skip
     """Write what this run's own shapes cost. The last thing that the runner does: its cache is overwritten."""
-    from .own_costs import cost_rows
+    from .own_costs import copy_rows, cost_rows
 
-    rows, notes = cost_rows(runner, spec.runner, tally, str(meta.environment.get("gpu_driver") or ""))
-    writer.write({"calibration": [(None, *row) for row in rows]})
+    driver = str(meta.environment.get("gpu_driver") or "")
+    rows, notes = cost_rows(runner, spec.runner, tally, driver) if replays else ([], [])
+    writer.write({"calibration": [(None, *row) for row in (*rows, *copy_rows(tally, driver))]})
     return notes
 
 

@@ -81,6 +81,15 @@ def test_the_copy_is_the_shorter_one_of_the_two_arms_that_make_it():
     assert row["copy_share"] == pytest.approx((153 / 160 + 153 / 150) / 2)
 
 
+def test_a_copy_that_was_timed_behind_other_work_is_the_measure():
+    arms = [point("first", 0, 1_040), point("last", 0, 1_153), point("skip", 0, 1_000)]
+    for arm, queued in zip(arms, (155, 154, None), strict=True):
+        arm.summary.metrics["table_copy_queued_ns"] = queued
+    row = pair_orders(arms).iloc[0]
+    assert (row["copy_ns"], row["unexplained_ns"]) == (154, -1)
+    assert row["copy_share"] == pytest.approx(153 / 154)
+
+
 def test_separate_runs_have_no_launches_and_no_interval():
     plain = [ArmPoint(order, {"runner.commit_order": order}, Summary({"period_p50_ns": period}, {}))
              for order, period in (("first", 10), ("last", 20))]

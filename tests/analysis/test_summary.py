@@ -45,6 +45,16 @@ def test_figures_of_a_synchronous_run(lab, steps, base: int) -> None:
     assert {name: metrics[name] for name in expected} == expected
 
 
+def test_a_copy_of_the_same_size_that_was_timed_behind_other_work_stands_beside_it(lab, steps) -> None:
+    made = whole(lab, steps)
+    own = {"name": "own_copy_ns", "value": 150.0}
+    made.rows["calibration"] = [{**own, "key": "block_table/2048"}, {**own, "key": "ids/1024"}]
+    assert summarise(made.recording()).metrics["table_copy_queued_ns"] is None
+    made = whole(lab, steps)
+    made.rows["calibration"] = [{**own, "key": "block_table/1024"}]
+    assert summarise(made.recording()).metrics["table_copy_queued_ns"] == 150
+
+
 def test_every_null_has_a_reason_and_only_nulls_do(lab, steps, source) -> None:
     for recording in (source(), whole(lab, steps).recording(), steps(lab(), 3).recording()):
         summary = summarise(recording)

@@ -221,3 +221,44 @@ def test_even_shares_differ_by_one_at_most() -> None:
 
     assert _even(47, 5).tolist() == [10, 10, 9, 9, 9]
     assert np.array_equal(_even(0, 3), [0, 0, 0])
+
+
+def copied(size: int, *, buffer: str = "block_table", src_kind: str = "pinned"):
+    return row("copies", 0, buffer=buffer, size_bytes=size, src_kind=src_kind)
+
+
+def test_the_usual_copy_is_the_most_frequent_one_from_page_locked_memory():
+    tally = ReplayTally()
+    assert tally.usual_copy_bytes("block_table") is None
+    tally.add({"copies": [copied(64), copied(96), copied(96), copied(8, buffer="ids"), copied(8, buffer="ids")]})
+    tally.add({"copies": [copied(128, src_kind="pageable")] * 4})
+    assert tally.usual_copy_bytes("block_table") == 96
+    assert tally.usual_copy_bytes("ids") == 8
+
+
+def test_a_copy_is_timed_among_its_like_and_the_summary_finds_it(monkeypatch):
+    # GIVEN a bench that says 153.7 us
+    class Copies(Meter):
+        def pinned(self, size_bytes: int) -> torch.Tensor:
+            return torch.ones(size_bytes, dtype=torch.uint8)
+
+    bench = Copies(153_700.4)
+    monkeypatch.setattr(own_costs, "GpuBench", lambda: bench)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "G")
+    tally = ReplayTally()
+    assert own_costs.copy_rows(tally, "d") == []
+    tally.add({"copies": [copied(96)]})
+    (found,) = own_costs.copy_rows(tally, "d")
+    assert found[:6] == ("own_copy_ns", "block_table/96", 153_700.0, "ns", "G", "d")
+    assert bench.blocks == [20]
+
+
+def test_no_memory_for_one_more_copy_is_no_row(monkeypatch):
+    class Full(Meter):
+        def pinned(self, size_bytes: int) -> torch.Tensor:
+            raise RuntimeError("CUDA error: out of memory")
+
+    monkeypatch.setattr(own_costs, "GpuBench", Full)
+    tally = ReplayTally()
+    tally.add({"copies": [copied(96)]})
+    assert own_costs.copy_rows(tally, "d") == []
