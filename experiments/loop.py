@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -13,11 +14,19 @@ from ..workloads.step import StepDelta, StepResult
 from ..workloads.workload import RequestFeed, Workload
 
 
+class Pending(Protocol):
+    """A step that was submitted."""
+
+    def result(self) -> StepResult:
+        """Wait for its tokens."""
+        ...
+
+
 class Engine(Protocol):
     """The runner, as the loop sees it."""
 
-    def execute(self, delta: StepDelta) -> StepResult:
-        """Run one step."""
+    def submit(self, delta: StepDelta) -> Pending:
+        """Enqueue one step."""
         ...
 
 
@@ -45,6 +54,9 @@ class LoopDevice(Protocol):
         ...
 
 
+Stopped = Literal["answered", "steps", "interrupted"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopLimits:
     """When measuring begins and ends: `warmup_steps` steps carry `warmup`, then `steps` are measured (None: all)."""
@@ -55,9 +67,11 @@ class LoopLimits:
 
 @dataclass(frozen=True, slots=True)
 class LoopOutcome:
-    """What the loop did. Tokens are counted over all requests that have arrived; `stopped` says why it ended."""
+    """What the loop did; `stopped` says why it ended. Tokens are counted over all requests that have arrived; what a stop
+    token cut off is not expected any more.
+    """
 
-    stopped: Literal["answered", "steps", "interrupted"]
+    stopped: Stopped
     num_steps: int
     num_measured: int
     num_requests: int
@@ -68,16 +82,21 @@ class LoopOutcome:
 
 
 class StepLoop:
-    """Feeds one engine from one scheduler with one workload's requests, in the order of their arrival."""
+    """Feeds one engine from one scheduler with one workload's requests, in the order of their arrival.
+
+    With a queue of two steps the next one is scheduled and submitted before the tokens of the one before are waited for.
+    """
 
     def __init__(self, workload: Workload, engine: Engine, probe: LoopProbe, device: LoopDevice) -> None:
         self._scheduler = Scheduler(workload.scheduler)
         self._feed = RequestFeed(workload)
         self._resets = frozenset(event.step for event in workload.events)
         self._engine = engine
+        self._depth = workload.steps_in_flight
+        self._in_flight: deque[Pending] = deque()
         self._probe = probe
         self._device = device
-        self._missing: dict[str, int] = {}  # tokens that each unanswered request still gets
+        self._unanswered: set[str] = set()
         self._num_requests = len(workload.requests)
         self._num_arrived = 0
         self._num_steps = 0
@@ -97,35 +116,43 @@ class StepLoop:
         *,
         interrupted: Callable[[], bool] = lambda: False,
         progress: Callable[[int, int], None] = lambda done, total: None,
+        drain: bool = True,
     ) -> LoopOutcome:
         """Run until `limits` or `interrupted` say so; again: go on. Limits count from the first step of all.
 
-        `progress` hears (answered, all) after each step.
+        `progress` hears (answered, all) after each step. Steps in flight at the end are collected, unless `drain` is
+        False: then the next call goes on as if there had been no pause.
         """
         self._start_ns = self._device.clock.now_ns() - self._elapsed_ns
         try:
-            return self._run(limits, interrupted, progress)
+            stopped = self._run(limits, interrupted, progress)
+            while drain and self._in_flight:
+                self._collect()
+            return self._outcome(stopped, limits)
         finally:
             self._elapsed_ns = self._device.clock.now_ns() - self._start_ns
 
     def _run(
         self, limits: LoopLimits, interrupted: Callable[[], bool], progress: Callable[[int, int], None]
-    ) -> LoopOutcome:
+    ) -> Stopped:
         last = None if limits.steps is None else limits.warmup_steps + limits.steps
         while self._num_steps != last:
             if interrupted():
-                return self._outcome("interrupted", limits)
+                return "interrupted"
             if not self._await_work():
-                return self._outcome("answered", limits)
+                return "answered"
             self._probe.warmup = self._num_steps < limits.warmup_steps
             self._step()
-            progress(self._num_arrived - len(self._missing), self._num_requests)
-        return self._outcome("steps", limits)
+            progress(self._num_arrived - len(self._unanswered), self._num_requests)
+        return "steps"
 
     def _await_work(self) -> bool:
         """Take what has arrived, or wait for it. False when every request is answered and the worker knows it."""
         self._admit_arrived()
         scheduler = self._scheduler
+        while self._in_flight and not scheduler.has_work():  # everybody waits for a token
+            self._collect()
+            self._admit_arrived()
         if scheduler.has_unfinished() or scheduler.has_pending_finished():
             return True
         while not scheduler.has_unfinished():
@@ -139,7 +166,7 @@ class StepLoop:
 
     def _admit_arrived(self) -> None:
         elapsed_ns = self._device.clock.now_ns() - self._start_ns
-        arrived = self._feed.take(elapsed_ns, len(self._missing))
+        arrived = self._feed.take(elapsed_ns, len(self._unanswered))
         if not arrived:
             return
         with self._device.paused():  # a real engine's requests come with their tokens; ours are drawn when added
@@ -148,7 +175,7 @@ class StepLoop:
         self._num_arrived += len(arrived)
         for request in arrived:
             tokens = min(request.output_len, self._scheduler.config.max_model_len - request.prompt_len)
-            self._missing[request.req_id] = tokens
+            self._unanswered.add(request.req_id)
             self._expected += tokens
 
     def _step(self) -> None:
@@ -156,26 +183,29 @@ class StepLoop:
             self._scheduler.forced_reset()
         with self._probe.range("schedule"):
             delta = self._scheduler.schedule()
-        result = self._engine.execute(delta)
-        with self._probe.range("update_from_output"):
-            self._scheduler.update(result)
+        self._in_flight.append(self._engine.submit(delta))
         self._num_steps += 1
-        for req_id, tokens in result.sampled.items():
-            self._got += len(tokens)
-            left = self._missing[req_id] - len(tokens)
-            if left > 0:
-                self._missing[req_id] = left
-            else:
-                del self._missing[req_id]
+        if len(self._in_flight) >= self._depth:
+            self._collect()
 
-    def _outcome(self, stopped: Literal["answered", "steps", "interrupted"], limits: LoopLimits) -> LoopOutcome:
+    def _collect(self) -> None:
+        """Take in the tokens of the oldest step in flight."""
+        result = self._in_flight.popleft().result()
+        with self._probe.range("update_from_output"):
+            taken = self._scheduler.update(result)
+        self._got += sum(map(len, taken.values()))
+        for req_id, unused in self._scheduler.ended.items():
+            self._unanswered.discard(req_id)
+            self._expected -= unused
+
+    def _outcome(self, stopped: Stopped, limits: LoopLimits) -> LoopOutcome:
         return LoopOutcome(
             stopped,
             self._num_steps,
             max(0, self._num_steps - limits.warmup_steps),
             self._num_requests,
             self._num_arrived,
-            self._num_arrived - len(self._missing),
+            self._num_arrived - len(self._unanswered),
             self._expected,
             self._got,
         )

@@ -38,7 +38,7 @@ def resolve(tree: Mapping[str, Any]) -> PointSpec:
     """The point that `tree` (its sections) describes. Raises UsageError that names the field."""
     spec = parse_point(tree)
     given = tree.get("runner") or {}
-    sizes = {name: given[name] for name in SHARED_SIZES if name in given}
+    sizes = {name: given[name] for name in SHARED_SIZES if name in given} | _ahead(spec.runner)
     device = default_device() if spec.device == "auto" else spec.device
     _check_device(device, spec.calibration, spec.cost_model)
     if "model" not in given and device == "cuda":
@@ -51,6 +51,7 @@ def resolve(tree: Mapping[str, Any]) -> PointSpec:
     if "model" not in given and device != "cuda" and attention_pairs(workload) > MICRO_ABOVE_PAIRS:
         runner = dataclasses.replace(runner, model="micro")
     _check_skip(spec, workload)
+    _check_ahead(spec, workload)
     _validate(runner)
     axis = None if spec.measure.interleave is None else full_path(spec.measure.interleave)
     measure = dataclasses.replace(spec.measure, warmup_steps=_warmup_steps(spec.measure, workload), interleave=axis)
@@ -59,7 +60,7 @@ def resolve(tree: Mapping[str, Any]) -> PointSpec:
 
 def workload_of(spec: PointSpec) -> Workload:
     """The workload of a resolved point."""
-    sizes = {name: getattr(spec.runner, name) for name in SHARED_SIZES}
+    sizes = {name: getattr(spec.runner, name) for name in SHARED_SIZES} | _ahead(spec.runner)
     steps = measured_steps(spec.measure, spec.device)
     return build_workload(spec.workload, sizes, vocab_size=_vocab_size(spec.runner), steps=steps)
 
@@ -103,6 +104,20 @@ def _check_skip(spec: PointSpec, workload: Workload) -> None:
         raise UsageError(
             "runner.commit_order: skip needs a block table that does not change, and this scheduler adds blocks as"
             " answers grow; set workload.scheduler.reserve_output: true"
+        )
+
+
+def _ahead(runner: RunnerConfig) -> dict[str, bool]:
+    """What an asynchronous hand-off asks of the scheduler, unless the spec says otherwise."""
+    return {} if runner.token_handoff == "sync" else {"async_scheduling": True}
+
+
+def _check_ahead(spec: PointSpec, workload: Workload) -> None:
+    """Only a runner that keeps tokens on the device can go on with one that is in flight."""
+    if workload.scheduler.async_scheduling and spec.runner.token_handoff == "sync":
+        raise UsageError(
+            f"runner.token_handoff: sync cannot run {workload.name}, whose requests are scheduled ahead of their tokens;"
+            " use async_auto (or workload.scheduler.async_scheduling: false)"
         )
 
 

@@ -33,6 +33,7 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Parameters that every regime has; None is derived: rows for all requests, a pool that never runs short."""
 
     slug: ClassVar[str]
+    queue_depth: ClassVar[int] = 1
     max_num_seqs: int | None = None
     max_num_batched_tokens: int = 2048
     max_model_len: int = 8192
@@ -45,6 +46,7 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     watermark: float = 0.0
     reserve_full_input: bool = True
     reserve_output: bool = False
+    async_scheduling: bool = False
 
     def __post_init__(self) -> None:
         for field in self.__struct_fields__:
@@ -87,13 +89,20 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             watermark=self.watermark,
             reserve_full_input=self.reserve_full_input,
             reserve_output=self.reserve_output,
+            async_scheduling=self.scheduled_ahead,
         )
         for request in requests:
             token_limit(request, config)
         parameters = {name: getattr(self, name) for name in self.__struct_fields__}
         return Workload(
-            name=self.slug, requests=tuple(requests), scheduler=config, events=events, parameters=parameters
-        )
+            name=self.slug, requests=tuple(requests), scheduler=config, events=events, parameters=parameters,
+            queue_depth=self.queue_depth,
+        )  # fmt: skip
+
+    @property
+    def scheduled_ahead(self) -> bool:
+        """Whether requests are scheduled while their token is in flight."""
+        return self.async_scheduling
 
     def enough_blocks(self, requests: Sequence[Request], rows: int) -> int:
         """The null block, and room for the `rows` longest requests at the same time."""

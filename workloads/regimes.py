@@ -9,6 +9,7 @@ import msgspec
 
 from ..errors import UsageError
 from .regime_base import Regime, Seeded
+from .regimes_ahead import Alternating, PingPong
 from .regimes_decode import Churn, CondenseStorm, GraphEdge, LongRow, Steady
 from .regimes_prefill import Chunked, PrefixStorm, ShortExtend
 from .regimes_pressure import ForcedResets, MassPreempt, Thrash
@@ -19,9 +20,11 @@ REGIMES: Mapping[str, type[Regime]] = MappingProxyType(
         regime.slug: regime
         for regime in (
             Steady,
+            Alternating,
             CondenseStorm,
             MassPreempt,
             ForcedResets,
+            PingPong,
             Thrash,
             Chunked,
             ShortExtend,
@@ -36,8 +39,10 @@ REGIMES: Mapping[str, type[Regime]] = MappingProxyType(
 PUBLISHED: Mapping[str, Mapping[str, object]] = MappingProxyType(
     {
         "steady": {"num_reqs": 64, "prompt_len": 512, "output_len": 256, "max_num_seqs": 128},
+        "alternating": {"output_len": 128, "max_num_seqs": 128},
         "condense_storm": {},
         "mass_preempt": {},
+        "ping_pong": {},
         "forced_reset": {
             "num_reqs": 128,
             "prompt_len": 512,

@@ -23,6 +23,7 @@ class Workload:
 
     requests         in order of arrival
     events           in order of step
+    queue_depth      steps that may be scheduled before the first one's tokens are back (see `steps_in_flight`)
     max_concurrency  closed loop: at most so many unfinished requests; None is open
     settle_steps     steps until the regime is reached (the batch filled); None where there is no such point
     regime_steps     steps of the regime from there on, while the batch is as the regime wants it; None likewise
@@ -34,11 +35,17 @@ class Workload:
     requests: tuple[Request, ...]
     scheduler: SchedulerConfig
     events: tuple[ForcedReset, ...] = ()
+    queue_depth: int = 1
     max_concurrency: int | None = None
     settle_steps: int | None = None
     regime_steps: int | None = None
     parameters: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @property
+    def steps_in_flight(self) -> int:
+        """How many steps may be in flight: two where requests are scheduled ahead of their tokens."""
+        return max(self.queue_depth, 2 if self.scheduler.async_scheduling else 1)
 
 
 class RequestFeed:

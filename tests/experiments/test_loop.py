@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from stepscope.experiments.loop import LoopLimits, LoopOutcome, StepLoop
 from stepscope.workloads.requests import Request
@@ -52,6 +53,14 @@ class HandProbe:
         yield
 
 
+@dataclass
+class Done:
+    answer: StepResult
+
+    def result(self) -> StepResult:
+        return self.answer
+
+
 class CountingEngine:
     """Answers token 7 for every request whose history is covered; each step takes STEP_NS."""
 
@@ -62,7 +71,7 @@ class CountingEngine:
         self.deltas: list[StepDelta] = []
         self.warmups: list[bool] = []
 
-    def execute(self, delta: StepDelta) -> StepResult:
+    def submit(self, delta: StepDelta) -> Done:
         self.deltas.append(delta)
         self.warmups.append(self.probe.warmup)
         self.device.clock.time_ns += STEP_NS
@@ -76,7 +85,7 @@ class CountingEngine:
             if self.computed[req_id] + count == self.known[req_id]:
                 sampled[req_id] = (7,)
                 self.known[req_id] += 1
-        return StepResult(delta.step, sampled)
+        return Done(StepResult(delta.step, sampled))
 
 
 def request(name: str, prompt: int, output: int, arrival_ns: int = 0) -> Request:

@@ -11,7 +11,7 @@ from stepscope.workloads.regimes import PUBLISHED, REGIMES, build
 from stepscope.workloads.workload import ForcedReset, Workload
 
 SLUGS = (
-    "steady", "condense_storm", "mass_preempt", "forced_reset", "thrash", "chunked",
+    "steady", "alternating", "condense_storm", "mass_preempt", "forced_reset", "ping_pong", "thrash", "chunked",
     "short_extend", "prefix_storm", "churn", "graph_edge", "long_row",
 )  # fmt: skip
 
@@ -205,7 +205,7 @@ def test_one_long_row_among_short_ones() -> None:
 @pytest.mark.parametrize(
     ("slug", "parameters", "words"),
     [
-        ("stedy", {}, "regime 'stedy' is unknown; known ones are steady, condense_storm, mass_preempt"),
+        ("stedy", {}, "regime 'stedy' is unknown; known ones are steady, alternating, condense_storm, mass_preempt"),
         ("steady", {"rows": 3}, "workload steady: Object contains unknown field `rows`; its parameters are"),
         ("steady", {"num_reqs": "many"}, "workload steady: Expected `int`, got `str` - at `\\$.num_reqs`"),
         ("steady", {"num_reqs": 3000}, "max_num_batched_tokens 2048 must exceed the 3000 rows"),
