@@ -12,6 +12,7 @@ from ..errors import UsageError
 from .driver import StepShape, dry_run
 from .requests import PrefixHashes, Request
 from .scheduler import SchedulerConfig, token_limit
+from .scheduler.groups import parse_groups
 from .workload import ForcedReset, Workload
 
 RegimeTest = Callable[[StepShape], bool]
@@ -47,6 +48,7 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     reserve_full_input: bool = True
     reserve_output: bool = False
     async_scheduling: bool = False
+    kv_groups: tuple[str, ...] = ("full",)
 
     def __post_init__(self) -> None:
         for field in self.__struct_fields__:
@@ -90,6 +92,7 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             reserve_full_input=self.reserve_full_input,
             reserve_output=self.reserve_output,
             async_scheduling=self.scheduled_ahead,
+            kv_groups=self.kv_groups,
         )
         for request in requests:
             token_limit(request, config)
@@ -107,8 +110,13 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def enough_blocks(self, requests: Sequence[Request], rows: int) -> int:
         """The null block, and room for the `rows` longest requests at the same time."""
         tokens = (min(request.prompt_len + request.output_len, self.max_model_len) for request in requests)
-        blocks = sorted((-(-count // self.block_size) for count in tokens), reverse=True)
+        blocks = sorted(map(self.blocks_of, tokens), reverse=True)
         return 1 + sum(blocks[:rows])
+
+    def blocks_of(self, num_tokens: int) -> int:
+        """Blocks that a request of `num_tokens` tokens owns at most, in all KV cache groups together."""
+        groups, budget = parse_groups(self.kv_groups), self.max_num_batched_tokens
+        return sum(group.most_held(num_tokens, group.block_size or self.block_size, budget) for group in groups)
 
 
 def with_window(workload: Workload, in_regime: RegimeTest) -> Workload:

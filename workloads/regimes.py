@@ -11,6 +11,7 @@ from ..errors import UsageError
 from .regime_base import Regime, Seeded
 from .regimes_ahead import Alternating, PingPong
 from .regimes_decode import Churn, CondenseStorm, GraphEdge, LongRow, Steady
+from .regimes_groups import Hybrid, KernelBlocks
 from .regimes_prefill import Chunked, PrefixStorm, ShortExtend
 from .regimes_pressure import ForcedResets, MassPreempt, Thrash
 from .workload import Workload
@@ -28,6 +29,8 @@ REGIMES: Mapping[str, type[Regime]] = MappingProxyType(
             Thrash,
             Chunked,
             ShortExtend,
+            Hybrid,
+            KernelBlocks,
             PrefixStorm,
             Churn,
             GraphEdge,
@@ -72,6 +75,13 @@ PUBLISHED: Mapping[str, Mapping[str, object]] = MappingProxyType(
             "max_model_len": 16_384,
         },
         "short_extend": {"prefix_len": 512, "max_num_batched_tokens": 3333, "max_model_len": 16_384},
+        "hybrid": {
+            "prefix_len": 2048,
+            "output_len": 64,
+            "kv_groups": ("full", "window=128", "window=1024"),
+            "max_num_seqs": 128,
+        },
+        "kernel_blocks": {"num_reqs": 64, "prompt_len": 512, "output_len": 128, "max_num_seqs": 128},
         "prefix_storm": {
             "num_reqs": 256,
             "prefix_len": 2048,

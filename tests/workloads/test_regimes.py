@@ -12,7 +12,7 @@ from stepscope.workloads.workload import ForcedReset, Workload
 
 SLUGS = (
     "steady", "alternating", "condense_storm", "mass_preempt", "forced_reset", "ping_pong", "thrash", "chunked",
-    "short_extend", "prefix_storm", "churn", "graph_edge", "long_row",
+    "short_extend", "hybrid", "kernel_blocks", "prefix_storm", "churn", "graph_edge", "long_row",
 )  # fmt: skip
 
 
@@ -226,3 +226,19 @@ def test_unfit_parameters_end_in_one_line(slug: str, parameters: dict, words: st
     with pytest.raises(UsageError, match=words) as caught:
         made(slug, **parameters)
     assert "\n" not in str(caught.value)
+
+
+def test_hybrid_published() -> None:
+    # GIVEN the row with three groups: 16 requests that share 2048 tokens
+    steps = list(deltas(made("hybrid", **PUBLISHED["hybrid"])))
+    # THEN the second step admits 15 rows of 133 blocks a group, of which 120 and 64 are null below the windows
+    rows = [new.block_ids for new in steps[1].new_requests]
+    assert len(rows) == 15
+    assert [len(group) for group in rows[0]] == [133, 133, 133]
+    assert [group.count(0) for group in rows[0]] == [0, 120, 64]
+
+
+def test_kernel_blocks_change_nothing_for_the_scheduler() -> None:
+    shapes, plain = (dry_run(made("kernel_blocks", kernel_block_size=size)) for size in (8, 32))
+    assert shapes == plain
+    assert made("kernel_blocks").parameters["kernel_block_size"] == 16
