@@ -17,6 +17,7 @@ from .invariants.checker import InvariantChecks, make_checker
 from .kv_groups import resolve_groups
 from .plan import ExecutionPlan
 from .probe_points import Observer, ProbePoints
+from .speculation.synthetic import Continuations
 from .state.update import UpdateFigures
 from .validity import validate
 from .wiring import Site, Stages, build_stages
@@ -43,7 +44,9 @@ class ModelRunner:
         self.metadata = stages.metadata
         self.executor = stages.executor
         self.sampler = stages.sampler
-        self.outputs = make_outputs(device, probe, self.state, checks.after_sample, stages.handoff)
+        self.outputs = make_outputs(
+            device, probe, self.state, checks.after_sample, stages.handoff, stages.drafter
+        )
 
     def execute(self, delta: StepDelta) -> StepResult:
         """Run one step to its end and return the tokens that became visible. Raises as `submit` and `result` do."""
@@ -106,18 +109,20 @@ class ModelRunner:
 
 
 def build_runner(
-    config: RunnerConfig, device: Device, probe: ProbeLike, ledger: Ledger, *, allow_hazards: bool = False
-) -> ModelRunner:
+    config: RunnerConfig, device: Device, probe: ProbeLike, ledger: Ledger, *, allow_hazards: bool = False,
+    continuations: Continuations | None = None,
+) -> ModelRunner:  # fmt: skip
     """A runner for `config` on `device`, writing into `ledger`, with its graphs captured.
 
-    `allow_hazards` is for tests that build a racing runner on purpose. Raises UsageError for an impossible
+    `allow_hazards` is for tests that build a racing runner on purpose. `continuations` are what a synthetic acceptance
+    takes its drafts from. Raises UsageError for an impossible
     configuration, an unknown model, a shape that a modelled device was not calibrated for, or sizes that memory does
     not hold.
     """
     sizes = validate(config, allow_hazards=allow_hazards)
     points = ProbePoints(device.paused)
     try:
-        stages = build_stages(Site(config, device, probe, ledger, points, sizes))
+        stages = build_stages(Site(config, device, probe, ledger, points, sizes, continuations))
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
             raise

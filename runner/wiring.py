@@ -24,6 +24,7 @@ from .handoff.strategy import Handoff, make_handoff
 from .inputs.commit_order import make_commit
 from .inputs.copy_ordering import CopyOrdering, make_copy_ordering
 from .inputs.flat_indices import FlatIndexBuilder
+from .inputs.ports import InputBuffer
 from .inputs.prepare import InputBuffers, InputPreparation, Strategies
 from .inputs.token_gather import make_gather
 from .kv_groups import KVGroup, assign_layers, resolve_groups
@@ -33,6 +34,9 @@ from .models.llama import load_model
 from .probe_points import ProbePoints
 from .sampling.sampler import Sampler
 from .slot_wiring import SlotSite, build_slot_mapping, numbered
+from .speculation.drafter import Drafter, make_drafter
+from .speculation.synthetic import Continuations
+from .speculation.verification import buffer_size, make_placement
 from .state.block_table import aligned_width
 from .state.block_tables import BlockTables
 from .state.input_batch import InputBatch
@@ -49,6 +53,7 @@ class Site:
     ledger: Ledger
     points: ProbePoints
     sizes: Sizes
+    continuations: Continuations | None = None
 
     @property
     def rows(self) -> int:
@@ -67,6 +72,7 @@ class Stages:
     executor: Executor
     sampler: Sampler
     handoff: Handoff
+    drafter: Drafter
 
 
 def build_stages(site: Site) -> Stages:
@@ -101,13 +107,15 @@ def build_stages(site: Site) -> Stages:
         executor=executor,
         sampler=Sampler(device, model, site.probe, config, output_ring(site, handoff)),
         handoff=handoff,
+        drafter=make_drafter(config, site.probe, site.continuations, model.config.vocab_size),
     )
 
 
 def output_ring(site: Site, handoff: Handoff) -> OutputRing:
     """Slots for the tokens of the steps in flight."""
     pinned = site.config.staging != "pageable"
-    return OutputRing(site.device, site.config.max_num_seqs, handoff.depth, pinned=pinned)
+    width = site.config.decode_query_len
+    return OutputRing(site.device, site.config.max_num_seqs, handoff.depth, pinned=pinned, width=width)
 
 
 def build_block_tables(site: Site, buffers: BufferFactory, ordering: CopyOrdering) -> BlockTables:
@@ -144,6 +152,11 @@ def _input_buffers(site: Site, buffers: BufferFactory, ordering: CopyOrdering) -
     )
 
 
+def _drafts_buffer(site: Site, buffers: BufferFactory, ordering: CopyOrdering) -> InputBuffer:
+    size = buffer_size(site.config.max_num_seqs, site.config.num_drafts)
+    return buffers.buffer("drafts", size, torch.int32, stream=ordering.stream)
+
+
 def _preparation(
     site: Site, buffers: BufferFactory, ordering: CopyOrdering, tables: BlockTables, staged: InputBuffers,
     handoff: Handoff,
@@ -159,5 +172,6 @@ def _preparation(
         gather=make_gather(config.token_gather, rows, tokens, config.max_model_len),
         slots=mapper,
         handoff=handoff,
+        drafts=make_placement(config.num_drafts, lambda: _drafts_buffer(site, buffers, ordering)),
     )
     return InputPreparation(site.probe, site.points, staged, tensors, strategies)

@@ -11,12 +11,16 @@ import torch
 from ...errors import UsageError
 from ..devices.base import Device, Event
 
+NOTHING = -1
+"""Behind the tokens of a row that sampled fewer than fit."""
+
 
 @dataclass(slots=True)
 class OutputSlot:
     """One step's tokens on the device and their copy on the host.
 
-    sampled   [rows, width] int32 on the device, rows in that step's order; what a row did not sample is never read
+    sampled   [rows, width] int32 on the device, rows in that step's order, NOTHING behind a row's tokens; what a
+              discarded row sampled is never read
     host      the same on the host; readable behind `event` only
     step      the step that owns the slot, None once its tokens were collected
     event     behind the copy to the host: its own for each step, for an event that is used again would make one step
@@ -62,6 +66,14 @@ class OutputRing:
         """Forget every step in flight: after an exception the tokens of a step cut short never come."""
         for slot in self._slots:
             slot.step = None
+
+
+def tokens_of(slot: OutputSlot, rows: int) -> list[tuple[int, ...]]:
+    """The tokens of the first `rows` rows, from the slot's copy on the host; behind a row's tokens stands NOTHING."""
+    if slot.view.shape[1] == 1:
+        return [(token,) for token in slot.view[:rows, 0].tolist()]
+    counts = np.count_nonzero(slot.view[:rows] != NOTHING, axis=1).tolist()
+    return [tuple(row[:count]) for row, count in zip(slot.view[:rows].tolist(), counts, strict=True)]
 
 
 class ReturnRoad:

@@ -13,9 +13,10 @@ from ...instrumentation.probe.api import LateStep, ProbeLike, StepScope
 from ...workloads.step import StepResult
 from ..devices.base import Device
 from ..inputs.step_inputs import StepInputs
+from ..speculation.drafter import Drafter
 from ..state.update import WorkerState
 from .history import Reservation, fill, reserve
-from .outputs import OutputSlot, OutputStreamRoad, ReturnRoad
+from .outputs import OutputSlot, OutputStreamRoad, ReturnRoad, tokens_of
 from .plan import PreviousStep
 from .strategy import Handoff
 
@@ -47,25 +48,28 @@ class Outputs(Protocol):
 
 
 class SyncOutputs:
-    """Waits for the tokens within the step: the only host wait of the phase. Range: copy_tokens."""
+    """Waits for the tokens within the step: the only host wait of the phase. Range: copy_tokens, and the drafter's."""
 
-    def __init__(self, device: Device, probe: ProbeLike, state: WorkerState, checked: Checked) -> None:
-        self._device, self._state, self._checked = device, state, checked
+    def __init__(
+        self, device: Device, probe: ProbeLike, state: WorkerState, checked: Checked, drafter: Drafter
+    ) -> None:
+        self._device, self._state, self._checked, self._drafter = device, state, checked, drafter
         self._range = probe.range("copy_tokens")
         self._road = ReturnRoad(device)
 
     def send(self, slot: OutputSlot, inputs: StepInputs, step: StepScope) -> PendingStep:
-        """Copy, wait, take the tokens in."""
+        """Copy, wait, take the tokens in, propose what comes next."""
         rows = inputs.num_reqs
         with self._range:
             self._road.send(slot, rows)
             assert slot.event is not None
             self._device.host_wait(slot.event, "tokens")
-            tokens: list[int] = slot.view[:rows, 0].tolist()
+            tokens = tokens_of(slot, rows)
         slot.step = None
         visible = zip(inputs.req_ids, tokens, inputs.discard.tolist(), strict=True)
-        result = StepResult(inputs.step, {req_id: (token,) for req_id, token, hide in visible if not hide})
-        self._state.commit_tokens(result)
+        sampled = {req_id: row for req_id, row, hide in visible if not hide}
+        self._state.commit_tokens(StepResult(inputs.step, sampled))
+        result = StepResult(inputs.step, sampled, self._drafter.propose(self._state, sampled))
 
         def finish() -> StepResult:
             self._checked(result)
@@ -130,9 +134,9 @@ class AsyncOutputs:
 
 
 def make_outputs(
-    device: Device, probe: ProbeLike, state: WorkerState, checked: Checked, handoff: Handoff
+    device: Device, probe: ProbeLike, state: WorkerState, checked: Checked, handoff: Handoff, drafter: Drafter
 ) -> Outputs:
     """The outputs that go with a hand-off."""
     if handoff.depth == 1:
-        return SyncOutputs(device, probe, state, checked)
+        return SyncOutputs(device, probe, state, checked, drafter)
     return AsyncOutputs(device, probe, state, checked, handoff)

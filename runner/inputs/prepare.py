@@ -14,6 +14,7 @@ from ...instrumentation.probe.api import ProbeLike
 from ...workloads.step import StepDelta
 from ..handoff.strategy import Handoff, SyncHandoff
 from ..probe_points import ProbePoints
+from ..speculation.verification import DraftPlacement, NoDrafts
 from ..state.input_batch import InputBatch
 from .commit_order import TableCommit
 from .containers import Containers
@@ -53,6 +54,7 @@ class Strategies:
     gather: Gather
     slots: SlotMapper
     handoff: Handoff = field(default_factory=SyncHandoff)
+    drafts: DraftPlacement = field(default_factory=NoDrafts)
 
 
 class _HostSide(NamedTuple):
@@ -77,6 +79,7 @@ class InputPreparation:
         self._buffers = buffers
         self._tensors = tensors
         self._use = strategies
+        self._sampler_reads = strategies.drafts.read_by_sampler or not strategies.slots.reads_table
         self._late: tuple[FlatIndices, tuple[int, ...]] | None = None  # until `finish`: what slot mapping will read
         self.token_capacity = int(buffers.input_ids.gpu.numel())
 
@@ -98,15 +101,15 @@ class InputPreparation:
         )  # fmt: skip
 
     def forward_enqueued(self) -> None:
-        """Behind the forward the device buffers may be overwritten, unless a copy filled the logits indices as well: the
-        sampler reads those.
+        """Behind the forward the device buffers may be overwritten, unless copies filled logits indices or drafts as
+        well: the sampler reads those.
         """
-        if self._use.slots.reads_table:
+        if not self._sampler_reads:
             self._use.ordering.after_readers()
 
     def sampling_enqueued(self) -> None:
         """Behind the sampler nothing of this step reads a buffer that a copy fills."""
-        if not self._use.slots.reads_table:
+        if self._sampler_reads:
             self._use.ordering.after_readers()
 
     @property
@@ -183,6 +186,9 @@ class InputPreparation:
             self._report_cumsum(batch, host)
         input_ids = buffers.input_ids.acquire()
         self._gather(batch, scheduled, flat, input_ids)
+        self._use.drafts.place(
+            delta.scheduled_spec_decode_tokens, batch.req_ids, query_start_loc[: num_reqs + 1], input_ids
+        )
         if self._points.active:
             self._points.reach(
                 "gather", req_ids=batch.req_ids, input_ids=input_ids[:num_tokens], positions=flat.positions
@@ -208,6 +214,7 @@ class InputPreparation:
         buffers.seq_lens.publish(host.seq_lens.size)
         if self._ids_travel:
             buffers.input_ids.publish(num_tokens)
+        self._use.drafts.publish()
         self._use.handoff.prepare()
         return positions, boundaries
 
@@ -247,6 +254,7 @@ class InputPreparation:
             logits_indices_gpu=tensors.logits_indices,
             table_copies=table_copies,
             buffer_set=current,
+            speculation=self._use.drafts.metadata(),
         )
 
     def _report_cumsum(self, batch: InputBatch, host: _HostSide) -> None:

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ..speculation.metadata import SpecDecodeMetadata
+
 IntArray = npt.NDArray[np.int32]
 LongArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -49,6 +51,7 @@ class StepInputs:
       seq_lens_gpu        [max_num_seqs] int32, 0 behind R
       groups              one GroupTensors a KV cache group; `block_table_gpu` and `slot_mapping` are the first one's
       logits_indices_gpu  [max_num_seqs] int64
+    `speculation` says where drafts are verified; None in a step without drafts.
     `table_copies` are the correlations of this step's block-table copies, empty if they were skipped.
     `buffer_set` is the set of device buffers that the step fills; what is enqueued for a step uses no other set's.
     """
@@ -75,6 +78,7 @@ class StepInputs:
     groups: tuple[GroupTensors, ...]
     logits_indices_gpu: torch.Tensor
     table_copies: tuple[int, ...] = ()
+    speculation: SpecDecodeMetadata | None = None
     buffer_set: int = 0
 
     @property

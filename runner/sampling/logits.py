@@ -18,8 +18,15 @@ class LogitsSource(Protocol):
     """One way from hidden states to the logits of the positions that decide."""
 
     def logits(self, hidden: torch.Tensor, inputs: StepInputs) -> torch.Tensor:
-        """[R, vocab] float32 in batch row order, for hidden [Q', H]."""
+        """[R, vocab] float32 in batch row order, for hidden [Q', H]; with drafts [R + D, vocab], see `expand`."""
         ...
+
+
+def deciding_places(inputs: StepInputs) -> tuple[int, torch.Tensor]:
+    """How many places of the flat stream are projected, and which: each row's last, or also those before its drafts."""
+    if inputs.speculation is not None:
+        return inputs.speculation.num_logits, inputs.speculation.logits_indices_gpu
+    return inputs.num_reqs, inputs.logits_indices_gpu[: inputs.num_reqs]
 
 
 class LastPosition:
@@ -32,8 +39,7 @@ class LastPosition:
 
     def logits(self, hidden: torch.Tensor, inputs: StepInputs) -> torch.Tensor:
         """Ranges gather_hidden and lm_head."""
-        rows = inputs.num_reqs
-        indices = inputs.logits_indices_gpu[:rows]
+        rows, indices = deciding_places(inputs)
         with self._probe.range("gather_hidden"):
             last = self._device.launch(
                 "gather_hidden", lambda: hidden.index_select(0, indices), Work("gather_hidden", tokens=rows, rows=rows)
@@ -54,8 +60,8 @@ class AllPositions:
 
     def logits(self, hidden: torch.Tensor, inputs: StepInputs) -> torch.Tensor:
         """Ranges lm_head and gather_hidden, in this order."""
-        rows, tokens = inputs.num_reqs, inputs.num_tokens
-        indices = inputs.logits_indices_gpu[:rows]
+        tokens = inputs.num_tokens
+        rows, indices = deciding_places(inputs)
         with self._probe.range("lm_head"):
             scores = self._device.launch(
                 "lm_head", lambda: self._model.logits(hidden[:tokens]), Work("lm_head", tokens=tokens, rows=rows)

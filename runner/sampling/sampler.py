@@ -1,20 +1,21 @@
-"""The last phase of a step: logits where needed, and one token a row, on the device."""
+"""The last phase of a step: logits where needed, and the tokens of each row, on the device."""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from ...instrumentation.probe.api import ProbeLike
 from ..config import RunnerConfig
 from ..devices.base import Device, Work
-from ..handoff.outputs import OutputRing, OutputSlot
+from ..handoff.outputs import NOTHING, OutputRing, OutputSlot
 from ..inputs.step_inputs import StepInputs
 from ..models.llama import LlamaModel
 from ..state.sampling_metadata import SamplingMetadata
-from .draw import DrawOptions, draw
+from .draw import draw
 from .logits import make_logits_source
+from .options import by_limits, options_of
+from .rejection_sampler import RejectionSampler
 from .uniforms import row_uniforms
 
 
@@ -33,11 +34,12 @@ class Sampler:
         self._seed = config.model_seed
         self._logits = make_logits_source(config.logits, device, model, probe)
         self._ring = ring
+        self._rejection = RejectionSampler(config.model_seed)
 
     def sample(self, hidden: torch.Tensor, inputs: StepInputs, sampling: SamplingMetadata) -> OutputSlot:
         """The slot that holds the step's tokens, for hidden [Q', H]. Waits for nothing."""
         logits = self._logits.logits(hidden, inputs)
-        rows, slot = inputs.num_reqs, self._ring.take(inputs.step)
+        rows, slot = int(logits.shape[0]), self._ring.take(inputs.step)
         with self._probe.range("sample"):
             self._device.launch(
                 "sample",
@@ -50,38 +52,27 @@ class Sampler:
     def _write_tokens(
         self, sampled: torch.Tensor, logits: torch.Tensor, inputs: StepInputs, sampling: SamplingMetadata
     ) -> None:
+        """Fill the rows of `sampled` [>= R, width]: a row's tokens, then NOTHING."""
+        rows = inputs.num_reqs
+        if inputs.speculation is not None:
+            sampled[:rows].copy_(self._rejection.sample(logits, inputs, inputs.speculation, sampling))
+            return
         if sampling.forbidden is not None:
             forbidden = torch.from_numpy(sampling.forbidden).to(logits.device)
             logits = logits.masked_fill(forbidden, float("-inf"))
         tokens = logits.argmax(dim=-1)
         if not sampling.all_greedy:
             self._draw_rows(tokens, logits, inputs, sampling)
-        sampled[: tokens.numel(), 0].copy_(tokens)
+        sampled[:rows, 0].copy_(tokens)
+        sampled[:rows, 1:].fill_(NOTHING)
 
     def _draw_rows(
         self, tokens: torch.Tensor, logits: torch.Tensor, inputs: StepInputs, sampling: SamplingMetadata
     ) -> None:
-        """Replace the greedy token of each visible row that has a temperature.
-
-        Rows with top_k or top_p are drawn apart: they invert the distribution in falling order, the others in the
-        vocabulary's, so one number means another token there, and no row's token may depend on its neighbours.
-        """
+        """Replace the greedy token of each visible row that has a temperature."""
         rows = np.flatnonzero((sampling.temperature > 0) & ~inputs.discard)
-        limited = (sampling.top_k[rows] > 0) | (sampling.top_p[rows] < 1)
-        for group, limits in ((rows[~limited], False), (rows[limited], True)):
-            if group.size:
-                where = torch.from_numpy(group).to(logits.device)
-                options = self._options(group, inputs, sampling, limited=limits)
-                tokens[where] = draw(logits[where], options)
-
-    def _options(
-        self, rows: npt.NDArray[np.intp], inputs: StepInputs, sampling: SamplingMetadata, *, limited: bool
-    ) -> DrawOptions:
-        device = self._device.tensor_device
-        return DrawOptions(
-            temperature=torch.from_numpy(sampling.temperature[rows]).to(device),
-            top_k=torch.from_numpy(sampling.top_k[rows].astype(np.int64)).to(device),
-            top_p=torch.from_numpy(sampling.top_p[rows].astype(np.float64)).to(device),
-            uniform=row_uniforms(rows, inputs, sampling, self._seed).to(device),
-            limited=limited,
-        )
+        for group, limited in by_limits(rows, sampling):
+            where = torch.from_numpy(group).to(logits.device)
+            uniform = row_uniforms(group, inputs, sampling, self._seed)
+            options = options_of(group, sampling, uniform, logits.device, limited=limited)
+            tokens[where] = draw(logits[where], options)

@@ -16,7 +16,12 @@ from .metadata import SpecDecodeMetadata
 
 
 class DraftPlacement(Protocol):
-    """Three calls a step, in this order; each belongs to a part of input preparation."""
+    """Three calls a step, in this order; each belongs to a part of input preparation.
+
+    read_by_sampler  copies fill device buffers that the sampler reads, behind the forward
+    """
+
+    read_by_sampler: bool
 
     def place(
         self, drafts: Mapping[str, tuple[int, ...]], req_ids: tuple[str, ...], query_start_loc: IntArray,
@@ -36,6 +41,8 @@ class DraftPlacement(Protocol):
 
 class NoDrafts:
     """`speculative: off`."""
+
+    read_by_sampler = False
 
     def place(
         self, drafts: Mapping[str, tuple[int, ...]], req_ids: tuple[str, ...], query_start_loc: IntArray,
@@ -64,6 +71,8 @@ class HostDrafts:
 
     All that the sampler needs travels in one copy: drafts [R * k], first places [R], places [R + D], int32.
     """
+
+    read_by_sampler = True
 
     def __init__(self, buffer: InputBuffer, num_drafts: int) -> None:
         self._buffer = buffer
@@ -120,5 +129,5 @@ def buffer_size(rows: int, num_drafts: int) -> int:
 
 
 def make_placement(num_drafts: int, buffer: Callable[[], InputBuffer]) -> DraftPlacement:
-    """The strategy for `num_drafts` drafts a row; `buffer` makes the one of `buffer_size` elements where it's needed."""
+    """The strategy for `num_drafts` drafts a row; `buffer` makes one of `buffer_size` elements where it's needed."""
     return HostDrafts(buffer(), num_drafts) if num_drafts else NoDrafts()

@@ -165,6 +165,18 @@ class InputBatch:
         self.token_ids.values[rows, ends] = token_ids
         self.num_tokens[rows] = ends + 1
 
+    def append_runs(self, rows: list[int], token_ids: list[int]) -> None:
+        """Write each of `token_ids` behind the history of its row; a row's tokens stand together."""
+        distinct, first, counts = np.unique(rows, return_index=True, return_counts=True)
+        ends = self.num_tokens[distinct] + counts
+        if ends.max(initial=0) > self.token_ids.width:
+            full = self._id_at(int(distinct[ends.argmax()]))
+            raise UsageError(f"request {full!r}: no room for a token behind max_model_len = {self.token_ids.width}")
+        offsets = np.arange(len(rows))
+        offsets[:] -= np.repeat(np.sort(first), counts[np.argsort(first)])
+        self.token_ids.values[rows, self.num_tokens[rows] + offsets] = token_ids
+        self.num_tokens[distinct] = ends
+
     def columns_of(self, places: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
         """Where the requests at `places` of the step live in the columns: row by row here."""
         return places

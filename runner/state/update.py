@@ -83,8 +83,7 @@ class WorkerState:
         if len(tokens) == len(result.sampled):
             self.batch.append_tokens(rows, tokens)
         else:
-            for row, token in zip(rows, tokens, strict=True):
-                self.batch.append_tokens([row], [token])
+            self.batch.append_runs(rows, tokens)
 
     def _drop_in_flight(self, delta: StepDelta) -> None:
         """Tokens in flight of preempted requests count for nothing; the scheduler will have them sampled again."""

@@ -17,6 +17,7 @@ from stepscope.runner.models.config import NAMED
 from stepscope.runner.models.llama import LlamaModel
 from stepscope.runner.models.weights import DecoderWeights
 from stepscope.runner.sampling.sampler import Sampler
+from stepscope.runner.speculation.drafter import NoDrafter
 from stepscope.runner.state.sampling_metadata import SamplingMetadata
 from stepscope.runner.state.seeded_stream import SeededStream
 
@@ -47,7 +48,7 @@ class Bench:
         identity = torch.eye(VOCAB)
         shape = replace(NAMED["tiny"], vocab_size=VOCAB, hidden_size=VOCAB)
         model = LlamaModel(shape, DecoderWeights(identity, (), torch.ones(VOCAB), identity))
-        self.outputs = SyncOutputs(device, NullProbe(), NoState(), lambda result: None)
+        self.outputs = SyncOutputs(device, NullProbe(), NoState(), lambda result: None, NoDrafter())
         self.sampler = Sampler(device, model, self.probe, config, OutputRing(device, 8, 1, pinned=True))
 
     def sample(self, hidden, inputs, sampling):

@@ -1,0 +1,91 @@
+"""Who proposes the drafts of the next step, once the tokens of this one are on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+
+from ...errors import UsageError
+from ...instrumentation.probe.api import ProbeLike
+from ..config import RunnerConfig
+from ..state.update import WorkerState
+from .acceptance import parse_acceptance
+from .ngram import NgramProposer, NgramRule
+from .synthetic import Continuations, SyntheticSource
+
+Drafts = Mapping[str, tuple[int, ...]]
+
+
+class Drafter(Protocol):
+    """Called when both views of the requests hold the step's tokens; `sampled` are those that became visible."""
+
+    def propose(self, state: WorkerState, sampled: Mapping[str, tuple[int, ...]]) -> Drafts:
+        """Drafts for the next step of the requests in `sampled`; one without any is absent."""
+        ...
+
+
+class NoDrafter:
+    """`speculative: off`."""
+
+    def propose(self, state: WorkerState, sampled: Mapping[str, tuple[int, ...]]) -> Drafts:
+        """None."""
+        return {}
+
+
+class NgramDrafter:
+    """Looks the last tokens up in each request's own history. Range: propose_drafts."""
+
+    def __init__(self, probe: ProbeLike, config: RunnerConfig) -> None:
+        self._range = probe.range("propose_drafts")
+        rule = NgramRule(config.num_drafts, config.ngram_min, config.ngram_max)
+        self._proposer = NgramProposer(rule, config.max_model_len)
+
+    def propose(self, state: WorkerState, sampled: Mapping[str, tuple[int, ...]]) -> Drafts:
+        """For all rows at once; rows that showed nothing are asked for nothing."""
+        with self._range:
+            batch = state.batch
+            shown = np.fromiter((req_id in sampled for req_id in batch.req_ids), np.bool_, len(batch.req_ids))
+            lengths = np.where(shown, batch.num_tokens[batch.rows], 0)
+            histories = batch.token_ids.values[:, : int(lengths.max(initial=0))][batch.rows]
+            return self._proposer.propose(histories, lengths).by_request(batch.req_ids)
+
+
+class SyntheticDrafter:
+    """Takes them from a continuation that is known before. Range: propose_drafts."""
+
+    def __init__(self, probe: ProbeLike, source: SyntheticSource, max_model_len: int) -> None:
+        self._range = probe.range("propose_drafts")
+        self._source = source
+        self._max_model_len = max_model_len
+
+    def propose(self, state: WorkerState, sampled: Mapping[str, tuple[int, ...]]) -> Drafts:
+        """As many as fit in front of max_model_len."""
+        with self._range:
+            drafts = {}
+            for req_id in sampled:
+                request = state.requests[req_id]
+                room = self._max_model_len - 1 - request.num_tokens
+                proposed = self._source.drafts(req_id, request.num_tokens, len(request.output_token_ids))
+                if room > 0:
+                    drafts[req_id] = proposed[:room]
+            return drafts
+
+
+def make_drafter(
+    config: RunnerConfig, probe: ProbeLike, continuations: Continuations | None, vocab_size: int
+) -> Drafter:
+    """The drafter for the switches `speculative` and `acceptance`."""
+    acceptance = parse_acceptance(config.acceptance)
+    if not config.num_drafts:
+        return NoDrafter()
+    if acceptance is None:
+        return NgramDrafter(probe, config)
+    if continuations is None:
+        raise UsageError(
+            f"acceptance: {config.acceptance} needs the continuation of every request before the run, and none was"
+            " given; use ngram, or pass continuations"
+        )
+    source = SyntheticSource(acceptance, continuations, config.num_drafts, vocab_size)
+    return SyntheticDrafter(probe, source, config.max_model_len)
