@@ -29,11 +29,11 @@ class CacheWrite:
 
 @dataclass(frozen=True, slots=True)
 class SingleQueryBucket:
-    """n rows with one query each and similar lengths.
+    """n rows with one query each that read similarly many keys: those of the row's blocks from the first on that it sees.
 
     tokens  [n] int64, each row's place in the flat stream
     blocks  [n * blocks_per_row] physical block ids
-    mask    [n, 1, 1, max_len] float32, -inf behind each row's length; None when all are equally long
+    mask    [n, 1, 1, max_len] float32, -inf behind each row's length and before its window; None when all is seen
     """
 
     tokens: torch.Tensor
@@ -44,12 +44,16 @@ class SingleQueryBucket:
 
 @dataclass(frozen=True, slots=True)
 class ManyQueryRow:
-    """A row with several queries, tokens [start, end) of the stream, that sees seq_len keys in `blocks`."""
+    """A row with several queries, tokens [start, end) of the stream, that reads `num_keys` keys in `blocks`.
+
+    The queries stand at the end of the keys. `window` is None where each of them sees all keys before it.
+    """
 
     start: int
     end: int
-    seq_len: int
+    num_keys: int
     blocks: torch.Tensor
+    window: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +71,10 @@ def lay_out(common: CommonAttentionMetadata, block_size: int) -> PagedLayout:
     query_lens, seq_lens = np.diff(starts), common.seq_lens_cpu[: common.num_reqs]
     single = np.flatnonzero((query_lens == 1) & (seq_lens > 0))
     many = np.flatnonzero((query_lens > 1) & (seq_lens > 0))
-    buckets = (_bucket(common, rows, block_size) for rows in _similar(single, seq_lens))
-    rows = (_row(common, int(row), block_size) for row in many)
+    blocks = _first_blocks(common.window, seq_lens, query_lens, block_size)
+    read = seq_lens - blocks * block_size
+    buckets = (_bucket(common, rows, blocks[rows], block_size) for rows in _similar(single, read))
+    rows = (_row(common, int(row), int(blocks[row]), block_size) for row in many)
     return PagedLayout(_cache_write(common), tuple(buckets), tuple(rows))
 
 
@@ -95,22 +101,50 @@ def _similar(rows: npt.NDArray[np.intp], seq_lens: npt.NDArray[np.int32]) -> lis
     return np.split(order, cuts)
 
 
-def _bucket(common: CommonAttentionMetadata, rows: npt.NDArray[np.intp], block_size: int) -> SingleQueryBucket:
-    lens = common.seq_lens_cpu[rows]
+def _first_blocks(
+    window: int | None, seq_lens: npt.NDArray[np.int32], query_lens: npt.NDArray[np.int32], block_size: int
+) -> npt.NDArray[np.int32]:
+    """The block of each row's first visible key: 0, or the one into which its first query's window reaches."""
+    if window is None:
+        return np.zeros_like(seq_lens)
+    first: npt.NDArray[np.int32] = np.maximum(seq_lens - query_lens - window + 1, 0) // block_size
+    return first
+
+
+def _bucket(
+    common: CommonAttentionMetadata, rows: npt.NDArray[np.intp], first_blocks: npt.NDArray[np.int32], block_size: int
+) -> SingleQueryBucket:
+    lens = common.seq_lens_cpu[rows] - first_blocks * block_size
     max_len = int(lens.max())
     device = common.block_table.device
-    table = common.block_table[torch.from_numpy(rows).to(device), : -(-max_len // block_size)]
-    mask = None
-    if int(lens.min()) != max_len:
-        behind = np.arange(max_len)[None, :] >= lens[:, None]
-        mask = torch.zeros(behind.shape).masked_fill_(torch.from_numpy(behind), float("-inf"))
-        mask = mask.view(len(rows), 1, 1, max_len).to(device)
+    table = common.block_table[torch.from_numpy(rows).to(device)]
+    width = -(-max_len // block_size)
+    if first_blocks.any():
+        columns = first_blocks[:, None] + np.arange(width, dtype=np.int64)
+        columns = np.minimum(columns, table.shape[1] - 1)  # behind a row's own blocks: masked
+        table = table.gather(1, torch.from_numpy(columns).to(device))
     tokens = torch.from_numpy(common.query_start_loc_cpu[rows].astype(np.int64)).to(device)
-    return SingleQueryBucket(tokens, table.reshape(-1), max_len, mask)
+    mask = _mask(lens, max_len, common.window)
+    return SingleQueryBucket(tokens, table[:, :width].reshape(-1), max_len, None if mask is None else mask.to(device))
 
 
-def _row(common: CommonAttentionMetadata, row: int, block_size: int) -> ManyQueryRow:
+def _mask(lens: npt.NDArray[np.int32], max_len: int, window: int | None) -> torch.Tensor | None:
+    """[n, 1, 1, max_len], -inf where a row of `lens` keys has none, or none that it sees; None where all see all."""
+    shortest = max_len if window is None else min(max_len, window)
+    if int(lens.min()) == max_len == shortest:
+        return None
+    at = np.arange(max_len)[None, :]
+    hidden = at >= lens[:, None]
+    if window is not None:
+        hidden |= at < lens[:, None] - window
+    mask = torch.zeros(hidden.shape).masked_fill_(torch.from_numpy(hidden), float("-inf"))
+    return mask.view(lens.size, 1, 1, max_len)
+
+
+def _row(common: CommonAttentionMetadata, row: int, first_block: int, block_size: int) -> ManyQueryRow:
     seq_len = int(common.seq_lens_cpu[row])
-    blocks = common.block_table[row, : -(-seq_len // block_size)]
+    blocks = common.block_table[row, first_block : -(-seq_len // block_size)]
     start, end = common.query_start_loc_cpu[row : row + 2].tolist()
-    return ManyQueryRow(start, end, seq_len, blocks)
+    num_keys = seq_len - first_block * block_size
+    limits = common.window is not None and num_keys > common.window
+    return ManyQueryRow(start, end, num_keys, blocks, common.window if limits else None)

@@ -69,8 +69,8 @@ class TorchAttention:
         for row in layout.rows:
             keys = self._key_space.gather(key_cache, row.blocks)
             values = self._value_space.gather(value_cache, row.blocks)
-            attended = _many_queries(grouped[row.start : row.end], keys[: row.seq_len], values[: row.seq_len])
-            grouped_out[row.start : row.end] = attended
+            kept = keys[: row.num_keys], values[: row.num_keys]
+            grouped_out[row.start : row.end] = _many_queries(grouped[row.start : row.end], *kept, row.window)
         return out
 
 
@@ -107,20 +107,27 @@ def _single_query(
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
 
-def _many_queries(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+def _many_queries(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, window: int | None
+) -> torch.Tensor:
     """[L, K, G, D] -> the same, for the last L of S positions; keys and values [S, K, D]."""
     queries = query.permute(1, 2, 0, 3)  # K as batch, G as heads
     shape = (-1, query.shape[2], -1, -1)
     key, value = (gathered.transpose(0, 1).unsqueeze(1).expand(*shape) for gathered in (keys, values))
-    return causal_tail(queries, key, value).permute(2, 0, 1, 3)
+    return causal_tail(queries, key, value, window).permute(2, 0, 1, 3)
 
 
-def causal_tail(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+def causal_tail(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, window: int | None = None
+) -> torch.Tensor:
     """Attention of the last L of S positions, query [K, G, L, D] against key and value [K, G, S, D].
 
-    Memory stays linear in L and S: there is never an L x S mask.
+    With a `window` a query sees itself and the window - 1 positions before it. Memory stays linear in L and S: there is
+    never an L x S mask.
     """
     history = key.shape[2] - query.shape[2]
+    if window is not None:
+        return _masked_blocks(query, key, value, history, window)
     if history == 0:
         return F.scaled_dot_product_attention(query, key, value, is_causal=True)
     if query.device.type == "cpu":
@@ -142,14 +149,22 @@ def _merge_history(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, 
     return merged
 
 
-def _masked_blocks(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, history: int) -> torch.Tensor:
-    """The same in blocks of queries with a mask each, from public operators only: for devices without the above."""
+def _masked_blocks(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, history: int, window: int | None = None
+) -> torch.Tensor:
+    """The same in blocks of queries with a mask each, from public operators only: for windows, and for devices without
+    the above.
+    """
     out = torch.empty_like(query)
     for start in range(0, query.shape[2], QUERY_BLOCK):
         end = min(start + QUERY_BLOCK, query.shape[2])
         seen = history + end
-        mask = torch.ones(end - start, seen, dtype=torch.bool, device=query.device).tril_(history + start)
+        first = 0 if window is None else max(history + start - window + 1, 0)
+        mask = torch.ones(end - start, seen - first, dtype=torch.bool, device=query.device)
+        mask = mask.tril_(history + start - first)
+        if window is not None:
+            mask = mask.triu_(history + start - first - window + 1)
         out[:, :, start:end] = F.scaled_dot_product_attention(
-            query[:, :, start:end], key[:, :, :seen], value[:, :, :seen], attn_mask=mask
+            query[:, :, start:end], key[:, :, first:seen], value[:, :, first:seen], attn_mask=mask
         )
     return out
