@@ -26,7 +26,7 @@ class StepScope(Protocol):
 
     keeps_figures: bool
 
-    def phase(self, name: str) -> AbstractContextManager[None]:
+    def phase(self, name: str, /) -> AbstractContextManager[None]:
         """A phase: preprocess, forward or sample. Phases do not nest."""
         ...
 
@@ -40,7 +40,11 @@ class StepScope(Protocol):
 
 
 class ProbeLike(Protocol):
-    """The probe that a runner holds. Every call is free of synchronisation and balanced when an exception passes."""
+    """The probe that a runner holds. Every call is free of synchronisation and balanced when an exception passes.
+
+    What `range` gives is made once for each name and may be kept: bound in a constructor it saves its look-up in
+    every step.
+    """
 
     def step(self, number: int) -> AbstractContextManager[StepScope]:
         """Open a step. On an exception its row is written with complete = False and the exception goes on."""

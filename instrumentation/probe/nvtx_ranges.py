@@ -14,27 +14,43 @@ NvtxMode = Literal["auto", "on", "off"]
 
 
 class NvtxRanges:
-    """Pushes and pops by name; each name is registered with the tool once. `depth` is what is open now."""
+    """Pushes and pops by name; each name is registered with the tool once."""
 
     def __init__(self, domain: Any) -> None:
-        self.depth = 0
         self._push = domain.push_range
         self._pop = domain.pop_range
         self._register = domain.get_event_attributes
         self._attributes: dict[str, Any] = {}
+        self._open: list[str] = []
+
+    @property
+    def depth(self) -> int:
+        """Ranges that are open now."""
+        return len(self._open)
 
     def push(self, name: str) -> None:
         """Open a range inside whatever is open."""
         attributes = self._attributes.get(name)
         if attributes is None:
             attributes = self._attributes[name] = self._register(message=name)
-        self.depth += 1
+        self._open.append(name)
         self._push(attributes)
 
-    def pop(self) -> None:
-        """Close the innermost range; nothing when none is open."""
-        if self.depth:
-            self.depth -= 1
+    def leave(self, name: str) -> None:
+        """Close the range `name`; nothing when it was closed with its step. NVTX pops the innermost, whatever its name,
+        so of ends that cross only the number is right.
+        """
+        opened = self._open
+        for at in range(len(opened) - 1, -1, -1):
+            if opened[at] == name:
+                del opened[at]
+                self._pop()
+                return
+
+    def pop_to(self, depth: int) -> None:
+        """Close what was opened above `depth`."""
+        while len(self._open) > depth:
+            self._open.pop()
             self._pop()
 
 

@@ -1,22 +1,18 @@
-"""Phases of a step: timed ranges with a device mark at either border. Marks are taken in the step and read later."""
+"""Phases that were left and whose device marks are not known yet."""
 
 from __future__ import annotations
 
 from collections import deque
-from types import TracebackType
 
 from .api import DeviceMarks
 from .ledger import Ledger
-from .ranges import RangeStack, TimedRange
 
 MAX_PENDING = 65_536
 """Phases held back at most: a device clock needs seconds before it can be read. Behind an event that never fires the
 oldest ones are given up: null span, counted."""
-AT_ONCE = 8
-"""Phases looked at when a step begins, where the device has no better time: more than come in by then."""
 
 Entered = tuple[int | None, str, int | None, int | None, int | None]
-"""(step, name, host_ns, begin_mark, end_mark). A plain tuple: one is made for each phase, inside the step."""
+"""(step, name, host_ns, begin_mark, end_mark)."""
 
 
 class PendingPhases:
@@ -24,16 +20,16 @@ class PendingPhases:
 
     def __init__(self, ledger: Ledger, marks: DeviceMarks | None) -> None:
         self.given_up = 0
-        self._ledger = ledger
+        self._rows = ledger.table("phases")
         self._marks = marks
         self._waiting: deque[Entered] = deque()
 
-    def add(self, entered: Entered) -> None:
-        """Take a phase that was left. Without marks there is nothing to wait for."""
+    def add(self, step: int | None, name: str, host_ns: int | None, begin: int | None, end: int | None) -> None:
+        """Take a phase that was left, with its marks. Without marks there is nothing to wait for."""
         if self._marks is None:
-            self._ledger.rows["phases"].append((*entered[:3], None, None, None, None, None))
+            self._rows.append((step, name, host_ns, None, None, None, None, None))
             return
-        self._waiting.append(entered)
+        self._waiting.append((step, name, host_ns, begin, end))
         if len(self._waiting) > MAX_PENDING:
             self.given_up += 1
             self._write(self._waiting.popleft(), None)
@@ -80,61 +76,4 @@ class PendingPhases:
         if window is not None:
             begin_ns, end_ns, err_ns = window
             span_ns = end_ns - begin_ns
-        self._ledger.rows["phases"].append((step, name, host_ns, span_ns, None, None, err_ns, begin_ns))
-
-
-class TimedPhase:
-    """A named phase: a range with marks. Phases do not nest, so the begin mark of the one use lies in the object.
-
-    Between the reading of one phase's end and the next one's start the host does nothing that can be done elsewhere:
-    what passes there belongs to no phase, and phases have to close to the period.
-    """
-
-    __slots__ = ("_begin_mark", "_end", "_marks", "_pending", "_range", "_stack")
-
-    def __init__(self, stack: RangeStack, name: str, marks: DeviceMarks | None, pending: PendingPhases) -> None:
-        self._stack = stack
-        self._range = TimedRange(stack, name, "phase")
-        self._end = stack.end_of(name)
-        self._marks = marks
-        self._pending = pending
-        self._begin_mark: int | None = None
-
-    def __enter__(self) -> None:
-        stack = self._stack
-        if stack.nvtx is not None:
-            stack.nvtx.push(self._range.name)
-        stack.open.append((self._range, stack.now()))
-        if self._marks is not None:
-            self._begin_mark = self._marks.mark()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the phase and hand it to the pending ones.
-
-        The end mark comes after the range's end, because a declared clock advances there and the event has to lie
-        behind the phase's own host time; the host end is read after the mark, so that the mark's cost counts as the
-        phase's. A phase that an exception leaves gets no end mark and no figures, yet keeps its row: it counts as
-        incomplete.
-        """
-        stack, timed = self._stack, self._range
-        end_ns = self._end()
-        end_mark = None
-        if self._marks is not None and kind is None:
-            end_mark = self._marks.mark()
-            end_ns = stack.now()
-        opened, host_ns = stack.open, None
-        if opened and opened[-1][0] is timed:
-            start_ns = opened.pop()[1]
-            timed.write(len(opened), start_ns, end_ns)
-            host_ns = end_ns - start_ns
-        else:
-            host_ns = timed.close_at(end_ns)
-            if host_ns is None:
-                return  # its step ended first and closed it
-        if stack.nvtx is not None:
-            stack.nvtx.pop()
-        if kind is not None:
-            host_ns = None
-        self._pending.add((stack.step, timed.name, host_ns, self._begin_mark, end_mark))
+        self._rows.append((step, name, host_ns, span_ns, None, None, err_ns, begin_ns))

@@ -125,8 +125,8 @@ def test_the_real_package_without_a_tool():
     assert open_ranges("auto") is None
     ranges = open_ranges("on")  # pushes into nothing, and stays balanced
     ranges.push("a")
-    ranges.pop()
-    ranges.pop()
+    ranges.leave("a")
+    ranges.leave("a")
     assert ranges.depth == 0
 
 
