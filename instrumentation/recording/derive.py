@@ -4,6 +4,8 @@ Before                                                     after
     steps   7 start 1000 end 1600, 8 start 1700 ...          7 period 700, host_wait 50, host_busy 550, num_syncs 1
     waits   7 host:main 1100-1150                            phases gains: 7 between_steps host 100
 A figure that the step noted itself stays as it was noted.
+
+What closes: period = host_busy + waits within the step + between_steps; and period - host_wait is what the host worked.
 """
 
 from __future__ import annotations
@@ -49,14 +51,14 @@ def _steps(rows: Rows, has_device: bool) -> list[Row]:
     steps = rows.get("steps", ())
     start, end, period, busy, wait = _fields("steps", "start_ns", "end_ns", "period_ns", "host_busy_ns", "host_wait_ns")
     counts = {column: count(rows) for column, count in _COUNTS.items()} if has_device else {}
-    waited = _host_waits(rows.get("waits", ()))
+    waited, between = _host_waits(rows.get("waits", ()), {row[0]: row[end] for row in steps})
     out: list[Row] = []
     for position, row in enumerate(steps):
         values = list(row)
         if position + 1 < len(steps):
             _fill(values, period, steps[position + 1][start] - row[start])
         _fill(values, wait, waited.get(row[0], 0))
-        _fill(values, busy, row[end] - row[start] - values[wait])
+        _fill(values, busy, row[end] - row[start] - (values[wait] - between.get(row[0], 0)))
         for column, count in counts.items():
             _fill(values, _index("steps", column), count[row[0]])
         out.append(tuple(values))
@@ -68,14 +70,23 @@ def _fill(values: list[Any], index: int, value: int) -> None:
         values[index] = value
 
 
-def _host_waits(waits: Iterable[Row]) -> Counter[int | None]:
-    """Nanoseconds that the host waited, by step."""
+def _host_waits(
+    waits: Iterable[Row], step_ends: Mapping[int | None, int]
+) -> tuple[Counter[int | None], Counter[int | None]]:
+    """Nanoseconds that the host waited, by step: in its period, and of these behind its end.
+
+    With two steps in flight the tokens of the one before are waited for between two steps; that wait belongs to the
+    step that ended last, as everything there does.
+    """
     lane, start, end = _fields("waits", "lane", "start_ns", "end_ns")
     total: Counter[int | None] = Counter()
+    between: Counter[int | None] = Counter()
     for row in waits:
         if _on_host(row[lane]) and row[start] is not None and row[end] is not None:
             total[row[0]] += row[end] - row[start]
-    return total
+            if row[start] >= step_ends.get(row[0], row[start] + 1):
+                between[row[0]] += row[end] - row[start]
+    return total, between
 
 
 def _on_host(lane: str | None) -> bool:

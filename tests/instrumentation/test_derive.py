@@ -68,6 +68,26 @@ def test_periods_waits_and_counts():
     assert recording.meta.reason("steps", "period_ns") == "the last step has no next one"
 
 
+def test_what_the_host_waits_for_between_two_steps_is_not_taken_from_the_time_within():
+    # GIVEN two steps in flight: step 5's row carries the wait for step 4's tokens, which came behind its end
+    rows = {
+        "steps": [step(4, 0, 100), step(5, 130, 200), step(6, 260, 300)],
+        "waits": [
+            (5, "host:main", "buffer:ids", 2, BASE + 140, BASE + 150),
+            (5, "host:main", "tokens", 1, BASE + 200, BASE + 240),
+        ],
+        "phases": [phase(5, "preprocess", 70)],
+    }
+    recording = Recording.from_ledger(rows, meta())
+    # THEN the period's wait is all of it, the step's own work is what it was, and the period closes
+    assert column(recording, "steps", "host_wait_ns") == [0, 50, 0]
+    assert column(recording, "steps", "host_busy_ns") == [100, 60, 40]
+    assert column(recording, "steps", "num_syncs") == [0, 2, 0]
+    assert column(recording, "steps", "period_ns") == [130, 130, None]
+    between = recording.table("phases").query("name == 'between_steps' and step == 5")["host_ns"].tolist()
+    assert 60 + 10 + between[0] == 130
+
+
 def test_what_was_noted_stays():
     rows = {"steps": [step(0, 0, 100, period_ns=7, host_wait_ns=60, num_syncs=9), step(1, 130, 200)]}
     recording = Recording.from_ledger(rows, meta())
