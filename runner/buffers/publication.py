@@ -80,7 +80,7 @@ class Publisher:
             arrival = self._arrivals.popleft()
             same = int(arrival.arrived[0].item()) == arrival.sent
             hazard = arrival.hazard if same else "observed"
-            self._ledger.rows["buffers"].append((arrival.step, *arrival.row, hazard))
+            self._ledger.table("buffers").append((arrival.step, *arrival.row, hazard))
 
     def _checksum(self, src: torch.Tensor) -> int:
         with self._device.paused():

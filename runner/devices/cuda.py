@@ -280,7 +280,7 @@ class CudaDevice:
         return_ns = now_ns()
         self._enqueued(op, stream, consumes)
         end = lane.record(now_ns()) if timing else None
-        ledger.rows["spans"].append((ledger.step, HOST_LANE, name, "launch", None, call_ns, return_ns, 0, op))
+        ledger.table("spans").append((ledger.step, HOST_LANE, name, "launch", None, call_ns, return_ns, 0, op))
         self._rows.waiting.append(
             (ledger.step, op, begin, end, call_ns, return_ns, (lane_of(stream), name, kind), "", True)
         )

@@ -139,13 +139,13 @@ class DeviceRows:
         if opened.end is not None:
             self.clock_faults += begin is None or end is None
         if opened.lane:
-            self._ledger.rows["copies"].append(self._copy(opened, begin, end))
+            self._ledger.table("copies").append(self._copy(opened, begin, end))
             return
         times: tuple[int | None, ...] = (None, None, None)
         if begin is not None and end is not None:
             times = self._span(opened, begin, end)
         lane, name, kind = opened.row
-        self._ledger.rows["spans"].append((opened.step, lane, name, kind, 0, *times, opened.op))
+        self._ledger.table("spans").append((opened.step, lane, name, kind, 0, *times, opened.op))
 
     def _span(self, opened: OpenOperation, begin: Point, end: Point) -> tuple[int, int, int]:
         """From the begin stamp, or from the launch where the stream had nothing to do before it.
