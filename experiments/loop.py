@@ -67,8 +67,8 @@ class LoopLimits:
 
 @dataclass(frozen=True, slots=True)
 class LoopOutcome:
-    """What the loop did; `stopped` says why it ended. Tokens are counted over all requests that have arrived; what a stop
-    token cut off is not expected any more.
+    """What the loop did; `stopped` says why it ended. Tokens are counted over all requests that have arrived; what a
+    stop token cut off is not expected any more.
     """
 
     stopped: Stopped
@@ -84,7 +84,8 @@ class LoopOutcome:
 class StepLoop:
     """Feeds one engine from one scheduler with one workload's requests, in the order of their arrival.
 
-    With a queue of two steps the next one is scheduled and submitted before the tokens of the one before are waited for.
+    With a queue of two steps the next one is scheduled and submitted before anybody waits for the tokens of the one
+    before.
     """
 
     def __init__(self, workload: Workload, engine: Engine, probe: LoopProbe, device: LoopDevice) -> None:

@@ -116,8 +116,8 @@ def _check_ahead(spec: PointSpec, workload: Workload) -> None:
     """Only a runner that keeps tokens on the device can go on with one that is in flight."""
     if workload.scheduler.async_scheduling and spec.runner.token_handoff == "sync":
         raise UsageError(
-            f"runner.token_handoff: sync cannot run {workload.name}, whose requests are scheduled ahead of their tokens;"
-            " use async_auto (or workload.scheduler.async_scheduling: false)"
+            f"runner.token_handoff: sync cannot run {workload.name}, whose requests are scheduled ahead of their tokens"
+            "; use async_auto (or workload.scheduler.async_scheduling: false)"
         )
 
 
