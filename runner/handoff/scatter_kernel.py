@@ -11,7 +11,7 @@ import triton.language as tl
 _CHUNK = 256
 
 
-@triton.jit  # type: ignore[misc]
+@triton.jit  # type: ignore[untyped-decorator]
 def _scatter_kernel(pairs, sampled, input_ids, count, width, chunk: tl.constexpr):  # type: ignore[no-untyped-def]
     """input_ids[pairs[i]] = sampled[pairs[count + i], 0]."""
     index = tl.program_id(0) * chunk + tl.arange(0, chunk)

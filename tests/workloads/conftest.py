@@ -40,13 +40,15 @@ class Rig:
     def schedule(self) -> tuple[StepDelta, StepResult]:
         delta = self.scheduler.schedule()
         self.deltas.append(delta)
-        covered = self.scheduler.covered(delta)
-        return delta, StepResult(delta.step, {name: (token_at(name, len(self.history[name])),) for name in covered})
+        cached = delta.cached
+        computed = {new.req_id: new.num_computed_tokens for new in delta.new_requests}
+        computed |= dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
+        ends = {name: computed[name] + delta.num_scheduled_tokens[name] for name in self.scheduler.covered(delta)}
+        return delta, StepResult(delta.step, {name: (token_at(name, end),) for name, end in ends.items()})
 
     def deliver(self, result: StepResult) -> None:
-        for name, tokens in result.sampled.items():
+        for name, tokens in self.scheduler.update(result).items():
             self.history[name].extend(tokens)
-        self.scheduler.update(result)
 
     def step(self) -> StepDelta:
         delta, result = self.schedule()
