@@ -18,10 +18,11 @@ from ..inputs.step_inputs import StepInputs
 from ..kv_groups import KVGroup
 from ..state.update import WorkerState
 from .discard_checks import discard, discarded_result
-from .flight import Expected, Flight, covered, token_return, tokens_in_flight
 from .flat_checks import positions, query_boundaries, seq_lens_capacity, token_total
+from .flight import Expected, Flight, covered, token_return, tokens_in_flight
 from .row_checks import row_bijection, row_ownership
 from .slot_checks import slot_ownership
+from .speculation_checks import Rollbacks, accepted_drafts, draft_places
 from .truth import Truth
 from .view import StepView
 
@@ -38,6 +39,9 @@ CHECKS: dict[str, Check] = {
     "discard": discard,
 }
 """The article's eight invariants in its order; each may rely on those before it."""
+
+SPECULATION_CHECKS: dict[str, Check] = {"draft_places": draft_places}
+"""For steps with drafts, and for those that must not have any."""
 
 SAMPLE_EVERY = 16
 """`sample` checks one step in this many, the first included."""
@@ -101,6 +105,7 @@ class Checker:
         self._groups = tuple(groups)
         self._paused = paused
         self._truth = Truth()
+        self._rollbacks = Rollbacks()
         self._delta = StepDelta(-1)
         self._due = False
         self._flight: Flight | None = None
@@ -115,14 +120,17 @@ class Checker:
         """Take the delta in; on a step that is due, run all checks in order."""
         with self._paused():
             self._truth.follow(delta)
+            rolled_back = self._rollbacks.follow(delta)
             self._delta, self._due = delta, self._steps_seen % self._every == 0
             self._steps_seen += 1
             if self._due and inputs is not None:
                 view = self._look(delta, state, inputs, common)
                 self._steps_checked += 1
-                for name, check in CHECKS.items():
+                self._demand("rollback", rolled_back, delta.step)
+                for name, check in (CHECKS | SPECULATION_CHECKS).items():
                     self._demand(name, check(view), delta.step)
-                    self._held[name] += 1
+                    if name in CHECKS or inputs.speculation is not None:
+                        self._held[name] = self._held.get(name, 0) + 1
 
     def submitted(self, inputs: StepInputs, sampled: torch.Tensor) -> None:
         """Note who samples; of a due step also what, before a later step can write there."""
@@ -131,7 +139,8 @@ class Checker:
             self._truth.submitted(inputs.step, kept)
             self._flight = flight = Flight.of(inputs, sampled)
             if self._due:
-                self._expected[inputs.step] = Expected(frozenset(kept), flight.row_of, flight.tokens())
+                drafts = self._delta.scheduled_spec_decode_tokens
+                self._expected[inputs.step] = Expected(frozenset(kept), flight.row_of, flight.tokens(), drafts)
 
     def after_sample(self, result: StepResult) -> None:
         """Check the result of a due step, then take it in."""
@@ -140,7 +149,9 @@ class Checker:
             if expected is not None:
                 self._demand("discard", discarded_result(expected.kept, result), result.step)
                 self._demand("token_return", token_return(expected, result), result.step)
+                self._demand("accepted_drafts", accepted_drafts(expected.drafts, result), result.step)
             self._truth.saw(result)
+            self._rollbacks.saw(result)
 
     def report(self) -> CheckReport:
         """The counts so far."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..inputs.step_inputs import IntArray
+from .speculation_checks import drafts_fed
 from .truth import IN_FLIGHT
 from .view import StepView, first_difference, host
 
@@ -54,9 +55,11 @@ def positions(view: StepView) -> str | None:
     or where that waits for a token in flight the one that the step before sampled for this very request.
     """
     inputs, wanted, rows = view.inputs, view.expected_positions, view.expected_rows
-    tokens = view.batch.token_ids.values[rows, np.minimum(wanted, view.batch.token_ids.width - 1)]
+    columns = view.batch.columns_of(rows)
+    tokens = view.batch.token_ids.values[columns, np.minimum(wanted, view.batch.token_ids.width - 1)]
     for place in np.flatnonzero(tokens == IN_FLIGHT).tolist():
         tokens[place] = view.in_flight.get(inputs.req_ids[int(rows[place])], IN_FLIGHT)
+    tokens = drafts_fed(view, tokens)
     count = inputs.num_tokens
     return (
         first_difference(inputs.req_indices, rows, "req_indices")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,11 +56,14 @@ def tokens_in_flight(
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a step that was looked at must bring back: the requests that show a token, and the tokens by its rows."""
+    """What a step that was looked at must bring back: the requests that show a token, the tokens by its rows, and the
+    drafts that it verified.
+    """
 
     kept: frozenset[str]
     row_of: dict[str, int]
     tokens: IntArray
+    drafts: Mapping[str, tuple[int, ...]]
 
 
 def token_return(expected: Expected, result: StepResult) -> str | None:

@@ -56,6 +56,8 @@ class NgramProposer:
         rule, last = self._rule, num_tokens - 1
         starts = num_tokens.astype(np.intp)
         longest = int(num_tokens.max(initial=0))
+        if longest <= rule.min_n:
+            return starts
         tails = token_ids[np.arange(num_tokens.size), np.maximum(last, 0)]
         width = max(longest - 1, 1)
         equal = token_ids[:, :width] == tails[:, None]

@@ -1,5 +1,6 @@
 """The tiny decoder in Hugging Face's clothes, 32 requests with their greedy answers by it, and the whole runner."""
 
+import dataclasses
 import warnings
 from collections import deque
 from contextlib import closing
@@ -25,7 +26,7 @@ NUM_OUTPUTS = 32
 LONGEST_PROMPT = 120
 
 BASE = {"max_num_seqs": 32, "max_num_batched_tokens": 256, "max_model_len": 192, "block_size": 4, "num_blocks": 2048}
-SHARED = ("max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size", "num_blocks")
+SHARED = ("max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size", "num_blocks", "kv_groups")
 
 
 def to_hugging_face(config, weights):
@@ -42,8 +43,15 @@ def to_hugging_face(config, weights):
     shape = {name: getattr(config, name) for name in names.split()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a library that is not under test
-        model = transformers.LlamaForCausalLM(
-            transformers.LlamaConfig(
+        made, kind = transformers.LlamaForCausalLM, transformers.LlamaConfig
+        if config.windows is not None:  # the same decoder with layer types
+            made, kind = transformers.MinistralForCausalLM, transformers.MinistralConfig
+            shape["sliding_window"] = next(window for window in config.windows if window is not None)
+            shape["layer_types"] = [
+                "full_attention" if window is None else "sliding_attention" for window in config.windows
+            ]
+        model = made(
+            kind(
                 **shape, rope_parameters=rope, max_position_embeddings=8192,
                 bos_token_id=None, eos_token_id=None, pad_token_id=None,
             )
@@ -96,25 +104,36 @@ class Run:
     num_preempted: int = 0
     num_resumed: int = 0
     num_cut: int = 0
+    num_drafts: int = 0
+    num_accepted: int = 0
+    num_steps: int = 0
     dispatch: list = field(default_factory=list)
+    held: dict = field(default_factory=dict)
 
 
-def run_requests(requests, device="cpu", resets=(), **switches):
-    """All requests to their end. The scheduler hears of covered requests only, as if it discarded by itself."""
+def run_requests(requests, device="cpu", resets=(), known=None, in_turns=False, **switches):
+    """All requests to their end. The scheduler hears of covered requests only, as if it discarded by itself.
+
+    `known` are continuations for synthetic drafts. `in_turns`: two steps in flight, and requests wait for their token.
+    """
     config = RunnerConfig(**(BASE | switches))
     ledger = Ledger()
     with closing(make_device(device, ledger=ledger)) as opened:
-        outcome = drive(requests, config, opened, ledger, resets)  # its runner is gone when the device is closed
+        runner = build_runner(config, opened, NullProbe(), ledger, continuations=known)
+        outcome = drive(requests, config, runner, resets, in_turns)
+        del runner  # before the device is closed
     outcome.dispatch = [row[5:] for row in ledger.rows["dispatch"]]  # mode and reason
     return outcome
 
 
-def drive(requests, config, device, ledger, resets):
+def drive(requests, config, runner, resets, in_turns):
     """With an asynchronous hand-off two steps are in flight: the next one is submitted before a result is asked for."""
-    runner = build_runner(config, device, NullProbe(), ledger)
-    ahead = config.token_handoff != "sync"
+    ahead = config.token_handoff != "sync" and not in_turns
+    depth = 2 if ahead or in_turns else 1
     limits = {name: getattr(config, name) for name in SHARED}
-    scheduler = Scheduler(SchedulerConfig(**limits, async_scheduling=ahead))
+    scheduler = Scheduler(
+        SchedulerConfig(**limits, async_scheduling=ahead, num_speculative_tokens=config.num_drafts)
+    )
     for request in requests:
         scheduler.add_request(request)
     outcome = Run(outputs={request.req_id: () for request in requests})
@@ -125,19 +144,24 @@ def drive(requests, config, device, ledger, resets):
         outcome.num_preempted += len(delta.preempted_req_ids)
         outcome.num_resumed += len(delta.cached.resumed_req_ids)
         outcome.num_cut += len(delta.num_scheduled_tokens) - len(covered)
+        outcome.num_drafts += sum(map(len, delta.scheduled_spec_decode_tokens.values()))
+        outcome.num_steps += 1
         in_flight.append((runner.submit(delta), covered))
-        if len(in_flight) > ahead:
+        if len(in_flight) == depth:
             _collect(scheduler, outcome, *in_flight.popleft())
         if delta.step in resets:
             scheduler.forced_reset()
     for pending, _ in in_flight:
         pending.result()
+    outcome.held = runner.checks.report().held
     return outcome
 
 
 def _collect(scheduler, outcome, pending, covered):
-    sampled = pending.result().sampled
-    shown = StepResult(pending.step, {req_id: sampled[req_id] for req_id in covered})
+    result = pending.result()
+    sampled = result.sampled
+    shown = StepResult(pending.step, {req_id: sampled[req_id] for req_id in covered}, result.drafts)
+    outcome.num_accepted += sum(len(tokens) - 1 for tokens in shown.sampled.values())
     taken = scheduler.update(shown)
     for req_id, tokens in sampled.items():
         outcome.outputs[req_id] += taken.get(req_id, ()) if req_id in shown.sampled else tokens
@@ -171,6 +195,19 @@ def reference(tiny_weights):
 
 
 @pytest.fixture(scope="session")
+def hybrid_reference():
+    """Two and six layers of which only every second, or third, sees all positions; the others see 24."""
+    pytest.importorskip("transformers.models.ministral")
+    two = dataclasses.replace(NAMED["tiny"], windows=(None, 24))
+    six = dataclasses.replace(NAMED["tiny-6"], windows=(None, 24, 24) * 2)
+    cpu = torch.device("cpu")
+    return {
+        config.num_hidden_layers: greedy_reference(random_weights(config, 0, cpu), "cpu", config)
+        for config in (two, six)
+    }
+
+
+@pytest.fixture(scope="session")
 def gpu_reference(tiny_weights):
     """The same by transformers on the GPU, in full float32."""
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -178,8 +215,7 @@ def gpu_reference(tiny_weights):
     return greedy_reference(tiny_weights, "cuda")
 
 
-def greedy_reference(weights, device):
-    config = NAMED["tiny"]
+def greedy_reference(weights, device, config=NAMED["tiny"]):
     lengths = np.linspace(3, LONGEST_PROMPT, NUM_REQUESTS).astype(int)
     np.random.default_rng(20).shuffle(lengths)
     requests = [Request(f"r{i:02d}", int(n), NUM_OUTPUTS, config.vocab_size) for i, n in enumerate(lengths)]

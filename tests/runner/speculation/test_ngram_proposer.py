@@ -67,6 +67,12 @@ def test_nothing_is_proposed_past_the_longest_sequence() -> None:
     assert [len(proposed([history], rule, limit)[0]) for limit in (11, 10, 9, 8, 7, 6)] == [4, 3, 2, 1, 0, 0]
 
 
+def test_rows_that_ask_for_nothing() -> None:
+    # GIVEN a step in which nobody showed a token: lengths of 0, and not even a column of history
+    found = NgramProposer(NgramRule(3, 1, 3), 64).propose(np.zeros((2, 0), np.int32), np.zeros(2, np.int32))
+    assert found.counts.tolist() == [0, 0]
+
+
 def test_the_table_by_request_leaves_out_rows_without_drafts() -> None:
     table = np.asarray([[1, 2, 1, 2, 0], [1, 2, 3, 4, 5]], dtype=np.int32)
     found = NgramProposer(NgramRule(2, 1, 3), 64).propose(table, np.asarray([4, 5], dtype=np.int32))

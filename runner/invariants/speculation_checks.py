@@ -1,0 +1,120 @@
+"""Invariants of speculation: drafts stand where they are verified, only drafts are accepted, rejected ones don't count.
+
+Expected places are made row by row here, not by the code that is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...workloads.step import PLACEHOLDER, StepDelta, StepResult
+from ..inputs.step_inputs import IntArray
+from .view import StepView, first_difference, host
+
+Drafts = Mapping[str, tuple[int, ...]]
+
+
+def drafts_fed(view: StepView, tokens: IntArray) -> IntArray:
+    """`tokens` [Q] of the histories with each row's drafts in the place of its last ones: what the forward must read.
+
+    A draft that the delta has no token for is the device's; one that nobody has is fed as token 0.
+    """
+    drafts, inputs = view.delta.scheduled_spec_decode_tokens, view.inputs
+    if not drafts or inputs.speculation is None:
+        return tokens
+    table = host(inputs.speculation.drafts_gpu)
+    fed = tokens.copy()
+    ends = np.cumsum(view.expected_scheduled)
+    for row, req_id in enumerate(inputs.req_ids):
+        own = drafts.get(req_id, ())
+        for back, draft in enumerate(reversed(own), start=1):
+            token = int(table[row, len(own) - back]) if draft == PLACEHOLDER else draft
+            fed[ends[row] - back] = max(token, 0)
+    return fed
+
+
+def draft_places(view: StepView) -> str | None:
+    """The sampler verifies exactly the delta's drafts, each with the logits of the token before it."""
+    drafts, inputs = view.delta.scheduled_spec_decode_tokens, view.inputs
+    spec = inputs.speculation
+    if not drafts:
+        return "drafts are verified in a step that has none" if spec is not None else None
+    if spec is None:
+        return f"the drafts of {next(iter(drafts))!r} are not verified"
+    places: list[int] = []
+    first: list[int] = []
+    end, table = 0, host(spec.drafts_gpu)
+    for row, req_id in enumerate(inputs.req_ids):
+        own = drafts.get(req_id, ())
+        end += int(view.expected_scheduled[row])
+        first.append(len(places))
+        places.extend(max(end - back, 0) for back in range(len(own) + 1, 0, -1))
+        told = [draft for draft in table[row].tolist()[: len(own)]]
+        if any(draft not in (PLACEHOLDER, got) for draft, got in zip(own, told, strict=True)):
+            return f"{req_id!r} drafted {list(own)}, but {told} are verified"
+        if (table[row, len(own) :] >= 0).any():
+            return f"{req_id!r} has {len(own)} drafts, but {table[row].tolist()} are verified"
+    return first_difference(host(spec.first_logits_gpu), np.asarray(first), "first places of logits") or (
+        first_difference(host(spec.logits_indices_gpu), np.asarray(places), "places of logits")
+    )
+
+
+def accepted_drafts(drafts: Drafts, result: StepResult) -> str | None:
+    """What came back begins with the request's drafts, in order, and has one token behind the accepted ones."""
+    for req_id, tokens in result.sampled.items():
+        own = drafts.get(req_id, ())
+        if len(tokens) > len(own) + 1 or any(got != want for got, want in zip(tokens[:-1], own, strict=False)):
+            return f"{req_id!r} shows {list(tokens)}, which does not begin with its drafts {list(own)}"
+    return None
+
+
+@dataclass(slots=True)
+class _Kept:
+    """valid: positions whose KV belongs to the request's text, by the steps that came back and the sure part of those
+    in flight; pending: drafts in flight, by step.
+    """
+
+    valid: int
+    pending: dict[int, int]
+
+
+class Rollbacks:
+    """How far each request's KV is good, from deltas and results alone."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, _Kept] = {}
+
+    def follow(self, delta: StepDelta) -> str | None:
+        """Take in a delta. A line when it counts what was rejected, or not what was accepted."""
+        for req_id in delta.finished_req_ids:
+            self._kept.pop(req_id, None)
+        for new in delta.new_requests:
+            self._kept[new.req_id] = _Kept(new.num_computed_tokens, {})
+        fault = None
+        for req_id, computed in zip(delta.cached.req_ids, delta.cached.num_computed_tokens, strict=True):
+            kept = self._kept[req_id]
+            if req_id in delta.cached.resumed_req_ids:
+                self._kept[req_id] = kept = _Kept(computed, {})
+            wanted = kept.valid + sum(kept.pending.values())
+            if computed != wanted:
+                fault = f"{req_id!r} counts {computed} tokens as computed, but {wanted} are, with all drafts in flight"
+        self._schedule(delta)
+        return fault
+
+    def _schedule(self, delta: StepDelta) -> None:
+        drafts = delta.scheduled_spec_decode_tokens
+        for req_id, count in delta.num_scheduled_tokens.items():
+            kept, own = self._kept[req_id], len(drafts.get(req_id, ()))
+            kept.valid += count - own
+            if own:
+                kept.pending[delta.step] = own
+
+    def saw(self, result: StepResult) -> None:
+        """Take in what came back: accepted drafts are part of the text."""
+        for req_id, tokens in result.sampled.items():
+            kept = self._kept.get(req_id)
+            if kept is not None and kept.pending.pop(result.step, 0):
+                kept.valid += len(tokens) - 1
