@@ -94,7 +94,7 @@ def assign_layers(groups: Sequence[KVGroup], windows: Sequence[int | None] | Non
     if windows is None:
         if len(keeping) > num_layers:
             raise UsageError(
-                f"kv_groups: {len(keeping)} groups, but the model has {num_layers} layers; use a model with more layers"
+                f"kv_groups: {len(keeping)} groups, but the model has {num_layers} layers; use model=tiny-6 or larger"
             )
         return tuple(keeping[layer % len(keeping)] for layer in range(num_layers))
     by_window = {groups[index].window: index for index in reversed(keeping)}

@@ -11,10 +11,15 @@ from typing import Any, Literal
 import torch
 
 from ...errors import UsageError
+from .layer_windows import layer_windows
 from .rope_scaling import Llama3Scaling
 
 DTypeName = Literal["float32", "bfloat16", "float16"]
 DTYPES: dict[DTypeName, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+FAMILIES = ("llama", "mistral", "ministral")
+"""Llama's decoder, or the same with sliding windows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +74,11 @@ NAMED: dict[str, ModelConfig] = {
         name="small-1024", vocab_size=32000, hidden_size=1024, intermediate_size=4096, num_hidden_layers=16,
         num_attention_heads=16, num_key_value_heads=8, head_dim=64, dtype="bfloat16",
     ),
+    # Layers enough for several KV cache groups.
+    "tiny-6": ModelConfig(
+        name="tiny-6", vocab_size=512, hidden_size=64, intermediate_size=128, num_hidden_layers=6,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=16, init_std=0.2,
+    ),
     "llama-1b": ModelConfig(
         name="llama-1b", vocab_size=128256, hidden_size=2048, intermediate_size=8192, num_hidden_layers=16,
         num_attention_heads=32, num_key_value_heads=8, head_dim=64, rope_theta=500000.0,
@@ -116,13 +126,13 @@ class _HuggingFaceConfig:
             raise self._error("num_key_value_heads", f"must divide num_attention_heads = {heads}, is {kv_heads}")
         if head_dim % 2:
             raise self._error("head_dim", f"must be even for rotary positions, is {head_dim}")
-        rope = self._rope()
+        rope, layers = self._rope(), self._size("num_hidden_layers")
         return ModelConfig(
             name=str(self.path),
             vocab_size=self._size("vocab_size"),
             hidden_size=hidden,
             intermediate_size=self._size("intermediate_size"),
-            num_hidden_layers=self._size("num_hidden_layers"),
+            num_hidden_layers=layers,
             num_attention_heads=heads,
             num_key_value_heads=kv_heads,
             head_dim=head_dim,
@@ -132,6 +142,7 @@ class _HuggingFaceConfig:
             tie_word_embeddings=bool(self.raw.get("tie_word_embeddings", False)),
             dtype=self._dtype(),
             init_std=self._number(self.raw, "initializer_range", 0.02),
+            windows=layer_windows(self.raw, layers, self._error),
         )
 
     def _error(self, field: str, text: str) -> UsageError:
@@ -139,8 +150,8 @@ class _HuggingFaceConfig:
 
     def _refuse_other_families(self) -> None:
         family = self.raw.get("model_type", "llama")
-        if family != "llama":
-            raise self._error("model_type", f"{family!r} is not supported; use a model of type 'llama'")
+        if family not in FAMILIES:
+            raise self._error("model_type", f"{family!r} is not supported; use a model of type {', '.join(FAMILIES)}")
         for flag in ("attention_bias", "mlp_bias"):
             if self.raw.get(flag, False):
                 raise self._error(flag, "biases are not supported; use a model with false here")
