@@ -61,21 +61,16 @@ class _Bounds:
     """Constraints of one side: device times and offsets, as they came."""
 
     def __init__(self) -> None:
-        self._times = array("q")
-        self._offsets = array("q")
+        self.times = array("q")
+        self.offsets = array("q")
 
     def __len__(self) -> int:
-        return len(self._times)
-
-    def add(self, device_ns: int, offset_ns: int) -> None:
-        """One more."""
-        self._times.append(device_ns)
-        self._offsets.append(offset_ns)
+        return len(self.times)
 
     def columns(self, since: int = 0) -> tuple[Times, Times]:
         """Times and offsets from entry `since` on, copied: nobody can append to an array that is being looked at."""
         return (
-            np.array(self._times[since:], dtype=np.int64), np.array(self._offsets[since:], dtype=np.int64),
+            np.array(self.times[since:], dtype=np.int64), np.array(self.offsets[since:], dtype=np.int64),
         )
 
 
@@ -89,21 +84,29 @@ class ClockCorridor:
         self._upper = _Bounds()
         self._marks: dict[int, tuple[int, int]] = {}  # window -> entries of either side when its first one came
         self._segments: dict[int, Segment | None] = {}
+        self._noted = range(0)  # device times of the window that was looked up last
 
     def not_before(self, device_ns: int, host_ns: int) -> None:
         """What happened at `device_ns` did not happen before `host_ns`: its launch began then."""
         if self._origin is None:
             self._origin = device_ns
-        self._note(device_ns)
-        self._lower.add(device_ns, host_ns - device_ns)
+        if device_ns not in self._noted:
+            self._note(device_ns)
+        self._lower.times.append(device_ns)
+        self._lower.offsets.append(host_ns - device_ns)
 
     def not_after(self, device_ns: int, host_ns: int) -> None:
         """What happened at `device_ns` had happened by `host_ns`: a wait for it returned then."""
-        self._note(device_ns)
-        self._upper.add(device_ns, host_ns - device_ns)
+        if device_ns not in self._noted:
+            self._note(device_ns)
+        self._upper.times.append(device_ns)
+        self._upper.offsets.append(host_ns - device_ns)
 
     def _note(self, device_ns: int) -> None:
         number = self.window(device_ns)
+        if self._origin is not None:
+            start = self._origin + number * self.window_ns
+            self._noted = range(start, start + self.window_ns)
         if number not in self._marks:
             self._marks[number] = (len(self._lower), len(self._upper))
 

@@ -1,10 +1,11 @@
 """The `cuda` device: real streams, events, copies and graphs. Nothing in a step synchronises but the waits asked for.
 
-Device times come from events. An operation's borders are stamps on its stream; two neighbours share one, so a step
-records few. Rows that need device times wait until the clock corridor of their window is fitted; both are done in
-small portions while the host waits for the device anyway, and to the end in `synchronize`. Host times are the call's.
-A copy of which no event shows that it ran behind other work has no point in time: its begin lies anywhere between the
-call and the end minus the fastest transfer, so it carries that as its error, and `queued` is False.
+Device times come from events. An operation's borders are stamps on its stream, neighbours share one. Rows that need
+device times wait until the clock corridor of their window is fitted; both are done in small portions while the host
+waits for the device anyway, and to the end in `synchronize`. Host times are the call's. A copy of which no event shows
+that it ran behind other work has no point in time: its begin lies anywhere between the call and the end minus the
+fastest transfer, so it carries that as its error, and `queued` is False. Large copies queued behind a kernel are sent
+with a primer ahead (see cuda_engine).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ...errors import UsageError
 from ...instrumentation.clock import Clock, MonotonicClock
 from ...instrumentation.probe.ledger import Ledger
 from .base import CaptureFigures, Event, GraphKey, StreamName, T, Work
+from .cuda_engine import ENGINE_BYTES, Primer, is_worth_priming
 from .cuda_events import BACKLOG, EventTimeline, Stamp
 from .cuda_graphs import Graphs
 from .cuda_idle import IdleWork, Job
@@ -56,7 +58,6 @@ class CudaDevice:
         torch.cuda.set_stream(self._streams["compute"])
         self._host = make_host_memory()
         self._graphs = Graphs()
-        self._capturing = False
         self.captures: list[CaptureFigures] = self._graphs.figures
         self.events = EventTimeline(self.tensor_device)
         self.events.start(self._streams["compute"])
@@ -67,6 +68,10 @@ class CudaDevice:
         for job in (self.events.settle, self._rows.take, self._rows.write):
             self._idle.add(job)
         self._marks = Marks(self._lanes["compute"], self._rows, self.clock)
+        self._marks.closed = not timing
+        self.mark = self._marks.take
+        self._primer = Primer(self.tensor_device)
+        self._spans = ledger.table("spans")
 
     # Memory
 
@@ -123,12 +128,12 @@ class CudaDevice:
 
     def capture(self, key: GraphKey, fn: Callable[[], torch.Tensor]) -> None:
         """Capture `fn`; whoever reads events keeps away from the driver meanwhile, and no mark is taken."""
-        self._capturing = True
+        self._marks.closed = True
         try:
             with self.events.lock:
                 self._graphs.capture(key, fn)
         finally:
-            self._capturing = False
+            self._marks.closed = not self._timing
 
     def island(self, fn: Callable[[], None]) -> None:
         """Leave `fn` out of a piecewise capture; elsewhere simply run it."""
@@ -193,10 +198,6 @@ class CudaDevice:
 
     # Timing
 
-    def mark(self) -> int | None:
-        """See Marks. None within a capture, and where nothing is timed."""
-        return self._marks.take() if self._timing and not self._capturing else None
-
     def while_waiting(self, job: Job) -> None:
         """Have `job` done in small portions whenever the host has to wait for the device anyway."""
         self._idle.add(job)
@@ -253,7 +254,11 @@ class CudaDevice:
         if not size_bytes:
             return 0
         op, lane, now_ns = self._ledger.new_correlation(), self._lanes[stream], self.clock.now_ns
-        timed = self._timing and size_bytes >= TIMED_COPY_BYTES
+        timed, pinned, direction = self._timing and size_bytes >= TIMED_COPY_BYTES, "pageable" not in what, str(what[0])
+        if timed and is_worth_priming(direction, size_bytes, pinned=pinned, engine=lane.engine, idle=lane.is_idle):
+            with torch.cuda.stream(self._streams[stream]):
+                self._primer.enqueue(direction)
+            lane.border, lane.engine = None, direction
         begin = lane.border or lane.record(now_ns()) if timed else lane.last
         call_ns = now_ns()
         if stream == "compute":
@@ -262,13 +267,10 @@ class CudaDevice:
             with torch.cuda.stream(self._streams[stream]):
                 dst.copy_(src, non_blocking=True)
         return_ns = now_ns()
-        self._enqueued(op, stream, ())
+        self._enqueued(op, stream, (), engine=direction if size_bytes >= ENGINE_BYTES else "")
         end = lane.record(now_ns()) if timed else None
-        if end is not None:
-            end.after_copy = True
-        self._rows.waiting.append((
-            self._ledger.step, op, begin, end, call_ns, return_ns, what, lane_of(stream), "pageable" not in what,
-        ))  # fmt: skip
+        step, queue = self._ledger.step, lane_of(stream)
+        self._rows.waiting.append((step, op, begin, end, call_ns, return_ns, what, queue, pinned))
         return op
 
     def _timed(self, name: str, kind: str, fn: Callable[[], T], stream: StreamName, consumes: Sequence[int]) -> T:
@@ -280,15 +282,16 @@ class CudaDevice:
         return_ns = now_ns()
         self._enqueued(op, stream, consumes)
         end = lane.record(now_ns()) if timing else None
-        ledger.table("spans").append((ledger.step, HOST_LANE, name, "launch", None, call_ns, return_ns, 0, op))
+        self._spans.append((ledger.step, HOST_LANE, name, "launch", None, call_ns, return_ns, 0, op))
         self._rows.waiting.append(
             (ledger.step, op, begin, end, call_ns, return_ns, (lane_of(stream), name, kind), "", True)
         )
         return result
 
-    def _enqueued(self, op: int, stream: StreamName, consumes: Sequence[int]) -> None:
+    def _enqueued(self, op: int, stream: StreamName, consumes: Sequence[int], *, engine: str = "") -> None:
         self._known.enqueue(op, stream, self._order.enqueue(stream, op, consumes))
-        self._lanes[stream].border = None
+        lane = self._lanes[stream]
+        lane.border, lane.engine = None, engine
         if stream != "compute":
             self._marks.aside.add(stream)
 

@@ -17,6 +17,8 @@ import torch
 
 from ...errors import UsageError
 
+EVENT: type[torch.cuda.Event] = torch.cuda.Event.__bases__[0]
+"""What torch.cuda.Event wraps in Python to fill in defaults; nobody here needs them, and each frame costs."""
 POOL_SIZE = 1024
 REBASE_NS = 1_000_000_000
 """elapsed_time is a float32 of milliseconds: its step is 0.06 us at 1 s, 62 us at 600 s. So the anchor moves along."""
@@ -33,12 +35,13 @@ class Stamp:
     returned_ns  host time at which a wait for this event returned, if one did: the event fired before it
     lost         it did not fire within the watchdog's time
     host         (time_ns, err_ns) on the host's clock, once somebody has asked for it and it was known
-    after_copy   the last operation before it is a copy: the same engine runs a copy behind it
+    engine       the copy engine ("h2d", "d2h") that writes it, "" for any other: a copy of that direction behind it
+                 begins at once, every other one when its engine has taken over
     number       its place on its lane
     lane         whose it is; another device cannot wait for it
     """
 
-    __slots__ = ("after_copy", "device_ns", "event", "host", "lane", "lost", "number", "recorded_ns", "returned_ns")
+    __slots__ = ("device_ns", "engine", "event", "host", "lane", "lost", "number", "recorded_ns", "returned_ns")
 
     def __init__(self, event: torch.cuda.Event, recorded_ns: int, lane: StampLane, number: int) -> None:
         self.event: torch.cuda.Event | None = event
@@ -49,7 +52,7 @@ class Stamp:
         self.returned_ns: int | None = None
         self.host: tuple[int, int] | None = None
         self.lost = False
-        self.after_copy = False
+        self.engine = lane.engine
 
 
 class UntimedStamp(Stamp):
@@ -72,9 +75,10 @@ class StampLane:
     last     the latest stamp, operations behind it or not
     waiting  stamps that nobody has read yet
     done     number of a stamp that is known to have fired, with all before it: somebody waited for it
+    engine   the copy engine ("h2d", "d2h") that ran the last operation, "" when another one did
     """
 
-    __slots__ = ("_number", "_stream", "border", "done", "last", "timeline", "waiting")
+    __slots__ = ("_number", "_stream", "border", "done", "engine", "last", "timeline", "waiting")
 
     def __init__(self, stream: torch.cuda.Stream, timeline: EventTimeline) -> None:
         self.timeline = timeline
@@ -82,8 +86,14 @@ class StampLane:
         self.last: Stamp | None = None
         self.waiting: deque[Stamp] = deque()
         self.done = 0
+        self.engine = ""
         self._number = 0
         self._stream = stream
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the host knows that everything on the stream has ended."""
+        return self.border is not None and self.border.number <= self.done
 
     def record(self, now_ns: int) -> Stamp:
         """A stamp behind everything on the stream. A fresh event is made when the pool runs dry: never a reuse."""
@@ -121,7 +131,7 @@ class EventTimeline:
     """
 
     def __init__(
-        self, device: torch.device, event_type: type[torch.cuda.Event] = torch.cuda.Event, *, worker: bool = True
+        self, device: torch.device, event_type: type[torch.cuda.Event] = EVENT, *, worker: bool = True
     ) -> None:  # fmt: skip
         self.lock = threading.Lock()
         self.event_type = event_type

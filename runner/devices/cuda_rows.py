@@ -38,17 +38,22 @@ RawOperation = tuple[int | None, int, Stamp | None, Stamp | None, int, int, tupl
 
 @dataclass(frozen=True, slots=True)
 class CopyCorrection:
-    """What a calibration knows of timing operations by events.
+    """What is known of timing operations by events.
 
-    queued_bias_ns    by how much the pair around a copy reads long that waited for a kernel: going over to the copy
-                      engine takes 3 to 11 us (H200, against CUPTI), the calibration knows the usual time
-    queued_err_ns     what is left then
+    queued_bias_ns    by how much the pair around a copy reads long that waited for a kernel: the calibration knows the
+                      usual time
+    queued_err_ns     what is left then: going over to the copy engine takes 1.5 to 10 us, evenly spread (H200)
+    engine_bias_ns    the same where the begin event is the copy engine's own: 1.2 to 1.5 us, up to 2.9 for 2 MiB and
+                      more; under CUPTI, which writes times of its own in between, 2.6 to 2.9
+    engine_err_ns     what is left then
     peak_bytes_per_s  the fastest transfer
     launch_ns         host cost of the first launch of a call;  latency_ns  from there to its start, by kind
     """
 
     queued_bias_ns: int = 0
-    queued_err_ns: int = 6_500
+    queued_err_ns: int = 6_000
+    engine_bias_ns: int = 1_450
+    engine_err_ns: int = 1_500
     peak_bytes_per_s: float = float("inf")
     launch_ns: int = 7_000
     kernel_latency_ns: int = 2_100
@@ -66,7 +71,7 @@ class DeviceRows:
         self.corridor = ClockCorridor()
         self.clock_faults = 0
         self.waiting: deque[RawOperation] = deque()
-        self._ledger = ledger
+        self._spans, self._copies = ledger.table("spans"), ledger.table("copies")
         self._events = events
         self._correction = correction
         self._newest = 0  # the latest device time that was taken in
@@ -139,13 +144,13 @@ class DeviceRows:
         if opened.end is not None:
             self.clock_faults += begin is None or end is None
         if opened.lane:
-            self._ledger.table("copies").append(self._copy(opened, begin, end))
+            self._copies.append(self._copy(opened, begin, end))
             return
         times: tuple[int | None, ...] = (None, None, None)
         if begin is not None and end is not None:
             times = self._span(opened, begin, end)
         lane, name, kind = opened.row
-        self._ledger.table("spans").append((opened.step, lane, name, kind, 0, *times, opened.op))
+        self._spans.append((opened.step, lane, name, kind, 0, *times, opened.op))
 
     def _span(self, opened: OpenOperation, begin: Point, end: Point) -> tuple[int, int, int]:
         """From the begin stamp, or from the launch where the stream had nothing to do before it.
@@ -173,13 +178,12 @@ class DeviceRows:
         return (opened.step, *opened.row, opened.lane, *call, *times, queued, opened.is_async, opened.op)
 
     def _queued(self, opened: OpenOperation, begin: Point, end: Point) -> tuple[int, int, int]:
-        """The copy began when its engine took over. The end event is the engine's own and needs no correction; neither
-        does the begin behind another copy, which ran on the same engine.
+        """The copy began when its engine took over. The end event is the engine's own, and so is a begin event behind
+        another copy of the direction; behind a kernel it fires when the kernel ends.
         """
-        known = self._correction
-        bias, err = (0, 0) if opened.begin is not None and opened.begin.after_copy else (
-            known.queued_bias_ns, known.queued_err_ns
-        )
+        known, direction = self._correction, opened.row[0]
+        own = opened.begin is not None and opened.begin.engine == direction
+        bias, err = (known.engine_bias_ns, known.engine_err_ns) if own else (known.queued_bias_ns, known.queued_err_ns)
         return min(begin[0] + bias, end[0]), end[0], begin[1] + err
 
     def _idle(self, call_ns: int, begin: Point, end: Point, size_bytes: int) -> tuple[int, int, int]:

@@ -66,6 +66,14 @@ class FakeMemory:
         return "pinned"
 
 
+class FakePrimer:
+    def __init__(self, device):
+        self.sent = []
+
+    def enqueue(self, direction):
+        self.sent.append((direction, FakeStream.open))
+
+
 @pytest.fixture
 def gpu(monkeypatch):
     """(make a device, its streams): everything of the driver that CudaDevice touches is replaced."""
@@ -89,6 +97,7 @@ def gpu(monkeypatch):
     monkeypatch.setattr(cuda, "take_streams", lambda: streams)
     monkeypatch.setattr(cuda, "give_streams", lambda given: None)
     monkeypatch.setattr(cuda, "make_host_memory", FakeMemory)
+    monkeypatch.setattr(cuda, "Primer", FakePrimer)
     monkeypatch.setattr(cuda, "EventTimeline", lambda device: EventTimeline(device, FakeEvent, worker=False))
     return streams
 
@@ -189,6 +198,37 @@ def test_copies_are_queued_or_idle_and_small_ones_have_no_event(bench):
     assert rows["small"][10:13] == (None, None, None)
     assert rows["idle"][10] >= rows["idle"][8]
     assert rows["queued"][10] > rows["queued"][9] + 20 * MS
+
+
+def test_a_large_copy_behind_a_kernel_has_its_begin_on_the_copy_engine(bench):
+    ledger, device, streams = bench
+    data, target = (torch.zeros(1 << 20, dtype=torch.uint8) for _ in range(2))
+    known = device._rows._correction
+
+    def copy(name, stream="compute"):
+        device.copy_to_device(target, data, buffer=name, stream=stream)
+
+    # GIVEN a stream that the host knows to be idle: the copy's start has bounds, and no primer is sent
+    busy(device, streams, MS)
+    device.host_wait(device.record("compute"), "tokens")
+    copy("idle")
+    assert device._primer.sent == []
+    # WHEN one is queued behind a kernel it gets a primer, on its own stream, and one behind a copy needs none
+    busy(device, streams, 40 * MS)
+    copy("primed")
+    copy("behind")
+    busy(device, streams, 40 * MS, stream="copy")
+    copy("aside", stream="copy")
+    assert device._primer.sent == [("h2d", streams["compute"]), ("h2d", streams["copy"])]
+    # and smaller ones, which a primer would cost more than it gives, keep the wider bound
+    busy(device, streams, 40 * MS)
+    device.copy_to_device(target[: 1 << 17], data[: 1 << 17], buffer="small")
+    assert len(device._primer.sent) == 2
+    device.synchronize()
+    errs = {row[6]: row[12] for row in ledger.rows["copies"]}
+    floor = min(errs.values()) - known.engine_err_ns
+    assert floor >= 0
+    assert errs["small"] - errs["primed"] > (known.queued_err_ns - known.engine_err_ns) // 2
 
 
 def test_events_of_another_device_are_refused(bench):

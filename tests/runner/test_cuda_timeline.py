@@ -9,7 +9,7 @@ from stepscope.instrumentation.probe import Ledger
 from stepscope.runner.devices import cuda_events
 from stepscope.runner.devices.cuda_events import EventTimeline
 from stepscope.runner.devices.cuda_idle import CHUNK, IdleWork
-from stepscope.runner.devices.cuda_marks import STALE_NS, Marks
+from stepscope.runner.devices.cuda_marks import CLOCK_NS, STALE_NS, Marks
 from stepscope.runner.devices.cuda_rows import CopyCorrection, DeviceRows, OpenOperation, notes
 
 HOST_NS = 2**60
@@ -202,12 +202,13 @@ class TestRows:
         bench.copy(*stamped(bench.lane, 50_000, 60_000), call=1_000)
         assert bench.copies() == [(50_401, 60_000, 107, True)]
 
-    def test_behind_another_copy_the_engine_is_the_same_and_nothing_is_corrected(self, timeline):
-        bench = Rows(timeline, queued_bias_ns=401, queued_err_ns=7)
-        begin, end = stamped(bench.lane, 50_000, 60_000)
-        begin.after_copy = True
-        bench.copy(begin, end, call=1_000)
-        assert bench.copies() == [(50_000, 60_000, 100, True)]
+    @pytest.mark.parametrize(("engine", "start", "err"), [("h2d", 50_013, 3), ("d2h", 50_401, 7), ("", 50_401, 7)])
+    def test_behind_a_copy_of_its_direction_the_engine_is_its_own(self, timeline, engine, start, err):
+        known = {"queued_bias_ns": 401, "queued_err_ns": 7, "engine_bias_ns": 13, "engine_err_ns": 3}
+        bench = Rows(timeline, **known)
+        bench.lane.engine = engine
+        bench.copy(*stamped(bench.lane, 50_000, 60_000), call=1_000)
+        assert bench.copies() == [(start, 60_000, 100 + err, True)]
 
     def test_a_copy_on_an_idle_stream_has_bounds(self, timeline):
         # GIVEN a begin event that fired before the copy was called at 50000; 1000 bytes take 1000 ns at best
@@ -306,18 +307,34 @@ def test_who_goes_on_after_the_end_has_the_window_fitted_again(timeline):
     assert abs(end - OFFSET_NS - 1_000_004_000) <= err
 
 
-@pytest.mark.parametrize(("age_ns", "shared"), [(50_000, True), (STALE_NS + 1, False)])
-def test_a_mark_shares_a_young_border_and_makes_its_own_behind_an_old_one(timeline, age_ns, shared):
+@pytest.mark.parametrize(
+    ("age_ns", "since_ns", "shared"),
+    [(50_000, CLOCK_NS + 1, True), (STALE_NS + 1, CLOCK_NS, True), (STALE_NS + 1, CLOCK_NS + 1, False)],
+)
+def test_a_mark_shares_the_border_but_where_the_clock_wants_an_event(timeline, age_ns, since_ns, shared):
     bench = Rows(timeline)
     (border,) = stamped(bench.lane, 7_000, lead_ns=500)
+    now_ns = border.recorded_ns + age_ns
 
     class Clock:
         def now_ns(self):
-            return border.recorded_ns + age_ns
+            return now_ns
 
     marks = Marks(bench.lane, bench.rows, Clock())
+    marks._clock_ns = now_ns - since_ns
     marks.take()
     assert (bench.lane.last is border) is shared
+
+
+def test_a_lane_is_idle_once_somebody_has_waited_for_its_border(timeline):
+    lane = timeline.lane(FakeStream())
+    assert not lane.is_idle, "nobody knows"
+    (stamp,) = stamped(lane, 10)
+    assert not lane.is_idle
+    lane.done = stamp.number
+    assert lane.is_idle
+    lane.border = None  # an operation was enqueued
+    assert not lane.is_idle
 
 
 class TestIdleWork:

@@ -1,0 +1,48 @@
+"""Putting the begin event of a queued copy on the copy engine.
+
+An event is written by the engine that its stream used last. Behind a kernel that is not the one that runs the copy:
+the event fires when the kernel ends, and the copy begins when its engine has noticed, 1.5 to 10 us later, evenly
+spread (H200). Behind a copy it is the same engine, and the gap is constant. So a small copy, of nothing, is sent ahead
+of a large one: it waits for the kernel, and the begin event fires behind it. Copies of some 100 bytes do not help: no
+copy engine runs them.
+
+This changes the measured program: the large copy ends about 2 us later and the host makes one more call, only where
+the copy is large, and queued behind a kernel. What it gives is a start known to 1.5 us instead of 6.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+
+Direction = Literal["h2d", "d2h"]
+
+ENGINE_BYTES = 64 * 1024
+"""Copies of this size and above are known to be run by a copy engine."""
+PRIMED_BYTES = 512 * 1024
+"""Copies from this size on are worth a primer."""
+
+
+class Primer:
+    """A buffer on either side that only primers read and write; nobody looks at what is in it."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._sides: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def enqueue(self, direction: str) -> None:
+        """On the current stream."""
+        if self._sides is None:
+            host = torch.zeros(ENGINE_BYTES, dtype=torch.uint8, pin_memory=True)
+            self._sides = host, torch.zeros(ENGINE_BYTES, dtype=torch.uint8, device=self._device)
+        host, gpu = self._sides
+        dst, src = (gpu, host) if direction == "h2d" else (host, gpu)
+        dst.copy_(src, non_blocking=True)
+
+
+def is_worth_priming(direction: str, size_bytes: int, *, pinned: bool, engine: str, idle: bool) -> bool:
+    """Whether a timed copy gets a primer: not on an idle stream, where its start has bounds only, and not behind a copy
+    of its own direction.
+    """
+    return pinned and size_bytes >= PRIMED_BYTES and engine != direction and not idle
