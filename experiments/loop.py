@@ -96,6 +96,7 @@ class StepLoop:
         self._depth = workload.steps_in_flight
         self._in_flight: deque[Pending] = deque()
         self._probe = probe
+        self._scheduling, self._updating = probe.range("schedule"), probe.range("update_from_output")
         self._device = device
         self._unanswered: set[str] = set()
         self._num_requests = len(workload.requests)
@@ -182,7 +183,7 @@ class StepLoop:
     def _step(self) -> None:
         if self._num_steps in self._resets:
             self._scheduler.forced_reset()
-        with self._probe.range("schedule"):
+        with self._scheduling:
             delta = self._scheduler.schedule()
         self._in_flight.append(self._engine.submit(delta))
         self._num_steps += 1
@@ -192,7 +193,7 @@ class StepLoop:
     def _collect(self) -> None:
         """Take in the tokens of the oldest step in flight."""
         result = self._in_flight.popleft().result()
-        with self._probe.range("update_from_output"):
+        with self._updating:
             taken = self._scheduler.update(result)
         self._got += sum(map(len, taken.values()))
         for req_id, unused in self._scheduler.ended.items():

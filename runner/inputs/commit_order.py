@@ -99,8 +99,10 @@ class CommitSkip:
 def make_commit(order: CommitOrder, probe: ProbeLike) -> TableCommit:
     """The strategy named by the switch `commit_order`; its copy is the range `commit_block_table`."""
 
+    committing = probe.range("commit_block_table")
+
     def commit(tables: BlockTables, num_reqs: int) -> tuple[int, ...]:
-        with probe.range("commit_block_table"):
+        with committing:
             return tables.commit(num_reqs)
 
     strategies: dict[str, Callable[[Commit], TableCommit]] = {

@@ -35,16 +35,16 @@ class LastPosition:
     def __init__(self, device: Device, model: LlamaModel, probe: ProbeLike) -> None:
         self._device = device
         self._model = model
-        self._probe = probe
+        self._gathering, self._projecting = probe.range("gather_hidden"), probe.range("lm_head")
 
     def logits(self, hidden: torch.Tensor, inputs: StepInputs) -> torch.Tensor:
         """Ranges gather_hidden and lm_head."""
         rows, indices = deciding_places(inputs)
-        with self._probe.range("gather_hidden"):
+        with self._gathering:
             last = self._device.launch(
                 "gather_hidden", lambda: hidden.index_select(0, indices), Work("gather_hidden", tokens=rows, rows=rows)
             )
-        with self._probe.range("lm_head"):
+        with self._projecting:
             return self._device.launch(
                 "lm_head", lambda: self._model.logits(last), Work("lm_head", tokens=rows, rows=rows)
             )
@@ -56,17 +56,17 @@ class AllPositions:
     def __init__(self, device: Device, model: LlamaModel, probe: ProbeLike) -> None:
         self._device = device
         self._model = model
-        self._probe = probe
+        self._gathering, self._projecting = probe.range("gather_hidden"), probe.range("lm_head")
 
     def logits(self, hidden: torch.Tensor, inputs: StepInputs) -> torch.Tensor:
         """Ranges lm_head and gather_hidden, in this order."""
         tokens = inputs.num_tokens
         rows, indices = deciding_places(inputs)
-        with self._probe.range("lm_head"):
+        with self._projecting:
             scores = self._device.launch(
                 "lm_head", lambda: self._model.logits(hidden[:tokens]), Work("lm_head", tokens=tokens, rows=rows)
             )
-        with self._probe.range("gather_hidden"):
+        with self._gathering:
             return self._device.launch(
                 "gather_hidden", lambda: scores.index_select(0, indices), Work("gather_hidden", tokens=rows, rows=rows)
             )

@@ -30,7 +30,7 @@ class Sampler:
         self, device: Device, model: LlamaModel, probe: ProbeLike, config: RunnerConfig, ring: OutputRing
     ) -> None:
         self._device = device
-        self._probe = probe
+        self._sampling = probe.range("sample")
         self._seed = config.model_seed
         self._logits = make_logits_source(config.logits, device, model, probe)
         self._ring = ring
@@ -40,7 +40,7 @@ class Sampler:
         """The slot that holds the step's tokens, for hidden [Q', H]. Waits for nothing."""
         logits = self._logits.logits(hidden, inputs)
         rows, slot = int(logits.shape[0]), self._ring.take(inputs.step)
-        with self._probe.range("sample"):
+        with self._sampling:
             self._device.launch(
                 "sample",
                 lambda: self._write_tokens(slot.sampled, logits, inputs, sampling),

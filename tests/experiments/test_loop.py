@@ -42,15 +42,25 @@ class HandDevice:
         self.clock.time_ns = max(self.clock.time_ns, time_ns)
 
 
+@dataclass
+class HandRange:
+    name: str
+    entered: list[str]
+
+    def __enter__(self) -> None:
+        self.entered.append(self.name)
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
 class HandProbe:
     def __init__(self) -> None:
         self.warmup = False
         self.ranges: list[str] = []
 
-    @contextmanager
-    def range(self, name: str) -> Iterator[None]:
-        self.ranges.append(name)
-        yield
+    def range(self, name: str) -> HandRange:
+        return HandRange(name, self.ranges)
 
 
 @dataclass

@@ -1,13 +1,14 @@
 """The sampler on a device, with hidden states that decide the logits directly: the LM head is the identity."""
 
 from dataclasses import replace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 import torch
 from stepscope.errors import UsageError
 from stepscope.instrumentation.probe.ledger import Ledger
-from stepscope.instrumentation.probe.null import NULL_CONTEXT, NULL_SCOPE, NullProbe
+from stepscope.instrumentation.probe.null import NULL_SCOPE, NullProbe
 from stepscope.runner.config import RunnerConfig
 from stepscope.runner.devices import make_device
 from stepscope.runner.handoff.outputs import OutputRing
@@ -32,8 +33,10 @@ class RangeNames(NullProbe):
         self.names = []
 
     def range(self, name):
-        self.names.append(name)
-        return NULL_CONTEXT
+        entered = MagicMock()
+        entered.__enter__.side_effect = lambda: self.names.append(name)
+        entered.__exit__.return_value = None
+        return entered
 
 
 class NoState:
