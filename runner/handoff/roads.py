@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 import torch
 
 from ..devices.base import Device, Work
+from ..devices.costs import MOVE
 from ..inputs.ports import InputBuffer
 from .plan import TokensWanted
 
 HANDOFF = "token_handoff"
-"""Name and kind of the device operation."""
+"""Name of the device operation."""
 
 
 class HandoffRoad(Protocol):
@@ -40,7 +42,7 @@ class SliceRoad:
         """Copy the first rows."""
         count = wanted.count
         source, target = sampled[:count, 0], input_ids[:count]
-        self._device.launch(HANDOFF, lambda: target.copy_(source), Work(HANDOFF, tokens=count, rows=count))
+        self._device.launch(HANDOFF, lambda: target.copy_(source), _work(count))
 
 
 class ScatterRoad:
@@ -65,7 +67,7 @@ class ScatterRoad:
         self._device.launch(
             HANDOFF,
             lambda: self._scatter(pairs, sampled, input_ids, count),
-            Work(HANDOFF, tokens=count, rows=count),
+            _work(count),
             consumes=(self._copied,),
         )
 
@@ -77,7 +79,11 @@ def scatter_on_host(pairs: torch.Tensor, sampled: torch.Tensor, input_ids: torch
     ids[places] = np.take(sampled.numpy()[:, 0], rows)
 
 
-def _kernel(device: Device):  # type: ignore[no-untyped-def]
+def _work(count: int) -> Work:
+    return Work(MOVE, tokens=count, rows=count, moved_bytes=4 * count)
+
+
+def _kernel(device: Device) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor, int], None]:
     if device.tensor_device.type == "cuda":
         from .scatter_kernel import scatter_tokens
 
