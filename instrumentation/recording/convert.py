@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -108,13 +108,19 @@ def frames_from_rows(rows: Mapping[str, Sequence[Row]], meta: RecordingMeta) -> 
 
 def explain_nulls(frames: Mapping[str, pd.DataFrame], meta: RecordingMeta) -> RecordingMeta:
     """Meta with a reason for each column that holds nulls and has none yet."""
-    notes = []
-    for table, frame in frames.items():
-        for column in TABLES[table]:
-            values = frame[column.name]
-            if len(values) and values.isna().any() and meta.reason(table, column.name) is None:
-                notes.append(Diagnostic(table, column.name, _reason(table, column.name, meta)))
-    return meta.with_diagnostics(*notes)
+    nulls = [
+        (table, column.name)
+        for table, frame in frames.items()
+        for column in TABLES[table]
+        if len(frame) and frame[column.name].isna().any()
+    ]
+    return explain_columns(nulls, meta)
+
+
+def explain_columns(nulls: Iterable[tuple[str, str]], meta: RecordingMeta) -> RecordingMeta:
+    """Meta with a reason for each (table, column) that holds nulls and has none yet."""
+    silent = [(table, column) for table, column in nulls if meta.reason(table, column) is None]
+    return meta.with_diagnostics(*(Diagnostic(table, column, _reason(table, column, meta)) for table, column in silent))
 
 
 _KNOWN = {

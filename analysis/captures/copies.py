@@ -1,0 +1,130 @@
+"""Copies of each device by direction and kinds of memory, and what the copies to the device were hidden under."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...instrumentation.sources.arrays import ABSENT, BoolArray, LongArray, grouped
+from ...instrumentation.sources.trace import OP, RANGE
+from ..intervals import length, merge, overlap
+from .gathering import KIND_GRAPH, KIND_KERNEL
+from .rows import CaptureRows
+
+TO_DEVICE = "h2d"
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFigures:
+    """Copies of one direction between two kinds of memory. `size_bytes` is null where one copy does not tell its size;
+    `hidden_under_kernels_ns` is the part of their union that lies under kernels of the device."""
+
+    device: str
+    rank: int | None
+    direction: str
+    src_kind: str
+    dst_kind: str
+    copies: int
+    size_bytes: int | None
+    sum_ns: int
+    union_ns: int
+    hidden_under_kernels_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenFigures:
+    """The union of a device's copies to it (h2d), and under what it lies.
+
+    under_index_building_ns   under ranges in which the host builds indices; null where no such range was recorded
+    under_anything_ns         under kernels or those ranges
+    exposed_ns                null: which operation reads what was copied stands in no capture
+    """
+
+    device: str
+    rank: int | None
+    copies: int
+    size_bytes: int | None
+    union_ns: int
+    under_kernels_ns: int
+    under_index_building_ns: int | None
+    under_anything_ns: int | None
+    exposed_ns: int | None
+    exposed_reason: str
+
+
+def copy_figures(rows: CaptureRows) -> tuple[CopyFigures, ...]:
+    """A row a device, direction and pair of memories, the longest total first within a device."""
+    copies = rows.copies
+    if not len(copies):
+        return ()
+    group, first = grouped(copies.device, copies.direction, copies.src_kind, copies.dst_kind)
+    found = []
+    for number, row in enumerate(first.tolist()):
+        chosen = group == number
+        key = rows.devices[copies.device[row]]
+        spans = copies.intervals[chosen]
+        found.append(
+            CopyFigures(
+                device=key.device, rank=key.rank, direction=_text(rows.directions, copies.direction[row]),
+                src_kind=_text(rows.src_kinds, copies.src_kind[row]),
+                dst_kind=_text(rows.dst_kinds, copies.dst_kind[row]), copies=int(chosen.sum()),
+                size_bytes=total_bytes(copies.size_bytes[chosen]), sum_ns=int(copies.duration[chosen].sum()),
+                union_ns=length(spans),
+                hidden_under_kernels_ns=overlap(spans, _kernels(rows, int(copies.device[row]))),
+            )
+        )
+    return tuple(sorted(found, key=lambda own: (own.rank or 0, own.device, -own.sum_ns)))
+
+
+def hidden_figures(rows: CaptureRows) -> tuple[HiddenFigures, ...]:
+    """A row a device that copies reached."""
+    copies = rows.copies
+    to_device = np.flatnonzero(copies.direction == _code(rows.directions, TO_DEVICE))
+    return tuple(
+        _hidden(rows, int(place), to_device[copies.device[to_device] == place])
+        for place in np.unique(copies.device[to_device]).tolist()
+    )
+
+
+def _hidden(rows: CaptureRows, place: int, chosen: LongArray) -> HiddenFigures:
+    copies, key = rows.copies, rows.devices[place]
+    spans, kernels = merge(copies.intervals[chosen]), _kernels(rows, place)
+    building = _index_building(rows, np.unique(copies.process[chosen]))
+    under_host = None if building is None else overlap(spans, building)
+    anything = None if building is None else overlap(spans, np.concatenate((kernels, building)))
+    return HiddenFigures(
+        device=key.device, rank=key.rank, copies=len(chosen), size_bytes=total_bytes(copies.size_bytes[chosen]),
+        union_ns=length(spans), under_kernels_ns=overlap(spans, kernels), under_index_building_ns=under_host,
+        under_anything_ns=anything, exposed_ns=None,
+        exposed_reason="a capture does not record which operation reads what a copy brought",
+    )
+
+
+def _kernels(rows: CaptureRows, place: int) -> LongArray:
+    device = rows.device
+    running = (device.device == place) & ((device.kind == KIND_KERNEL) | (device.kind == KIND_GRAPH))
+    return merge(device.intervals[running])
+
+
+def _index_building(rows: CaptureRows, processes: LongArray) -> LongArray | None:
+    """When the host of these processes was in a range that builds indices; None where there is no such range."""
+    wanted = set(rows.meta.configuration.get("index_building", ()))
+    names = np.array([name in wanted for name in (*rows.names, "")], dtype=np.bool_)
+    host = rows.host
+    chosen = names[host.name] & ((host.kind == RANGE) | (host.kind == OP)) & np.isin(host.process, processes)
+    return merge(host.intervals[chosen]) if chosen.any() else None
+
+
+def total_bytes(sizes: LongArray) -> int | None:
+    """Sum; None where a size is null."""
+    known: BoolArray = sizes != ABSENT
+    return int(sizes.sum()) if known.all() else None
+
+
+def _text(texts: tuple[str, ...], code: np.int64) -> str:
+    return texts[int(code)] if code >= 0 else "unknown"
+
+
+def _code(texts: tuple[str, ...], text: str) -> int:
+    return texts.index(text) if text in texts else -2

@@ -1,0 +1,102 @@
+"""Busy and idle of each device: the one definition, for both formats.
+
+    operations  kernels, memsets, whole-graph replays and copies; never synchronisations, never annotations
+    window      from the first start to the last end of an operation of the device, of whichever process
+    busy        length of the union of the operations; overlapping ones, also on one stream, count once
+    idle        window - busy; a gap is a stretch of it from one operation to the next, an empty one (whose length
+                lies below the clock's resolution) included
+    hidden      the part of the union of the copies to the device that lies under kernels (or graph replays) of the
+                same device
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...instrumentation.sources.arrays import BoolArray, LongArray
+from ..intervals import length, merge, overlap
+from .gathering import KIND_COPY, KIND_GRAPH, KIND_KERNEL, KIND_MEMSET
+from .rows import CaptureRows, DeviceKey, DeviceWork
+
+_COMMUNICATION = re.compile(r"^(nccl|rccl)|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all", re.IGNORECASE)
+LONG_GAP_NS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFigures:
+    """One device. Unions in ns; counts of rows. `kernels` includes communication; `graph_replays` are rows that stand
+    for a whole graph whose kernels were not recorded."""
+
+    device: str
+    rank: int | None
+    kernels: int
+    communication_kernels: int
+    graph_replays: int
+    memsets: int
+    copies: int
+    window_start_ns: int
+    window_ns: int
+    busy_ns: int
+    idle_ns: int
+    idle_pct: float | None
+    kernel_union_ns: int
+    compute_union_ns: int
+    communication_union_ns: int
+    memcpy_union_ns: int
+    memset_union_ns: int
+    memory_union_ns: int
+    memory_under_kernels_ns: int
+    gaps: int
+    gap_max_ns: int
+    gaps_10us_or_longer: int
+
+
+def device_figures(rows: CaptureRows) -> tuple[DeviceFigures, ...]:
+    """A row a device that executed something, in order of rank and name."""
+    work = rows.all_work
+    communicates = np.array([_COMMUNICATION.search(name) is not None for name in (*rows.names, "")], dtype=np.bool_)
+    found = [
+        _figures(key, work.taken(work.device == place), communicates)
+        for place, key in sorted(enumerate(rows.devices), key=lambda item: _order(item[1]))
+        if (work.device == place).any()
+    ]
+    return tuple(found)
+
+
+def idle_gaps(start: LongArray, end: LongArray) -> LongArray:
+    """[n, 2]: when nothing ran between the first operation's start and the last one's end."""
+    order = np.lexsort((end, start))
+    reach = np.maximum.accumulate(end[order])
+    found = np.stack((reach[:-1], start[order][1:]), axis=1)
+    return np.asarray(found[found[:, 1] > found[:, 0]], dtype=np.int64)
+
+
+def _order(key: DeviceKey) -> tuple[int, int, str]:
+    return (-1 if key.rank is None else key.rank, int(key.device) if key.device.isdecimal() else 1 << 30, key.device)
+
+
+def _figures(key: DeviceKey, work: DeviceWork, communicates: BoolArray) -> DeviceFigures:
+    kernel = (work.kind == KIND_KERNEL) | (work.kind == KIND_GRAPH)
+    talking = (work.kind == KIND_KERNEL) & communicates[work.name]
+    copy, memset = work.kind == KIND_COPY, work.kind == KIND_MEMSET
+    spans = work.intervals
+    kernels, memory = merge(spans[kernel]), merge(spans[copy | memset])
+    start, end = int(work.start.min()), int(work.end.max())
+    idle = idle_gaps(work.start, work.end)
+    idle_lengths = idle[:, 1] - idle[:, 0]
+    window, busy_ns = end - start, length(spans)
+    return DeviceFigures(
+        device=key.device, rank=key.rank, kernels=int((work.kind == KIND_KERNEL).sum()),
+        communication_kernels=int(talking.sum()), graph_replays=int((work.kind == KIND_GRAPH).sum()),
+        memsets=int(memset.sum()), copies=int(copy.sum()), window_start_ns=start, window_ns=window, busy_ns=busy_ns,
+        idle_ns=window - busy_ns, idle_pct=round(100 * (window - busy_ns) / window, 3) if window else None,
+        kernel_union_ns=length(kernels), compute_union_ns=length(spans[kernel & ~talking]),
+        communication_union_ns=length(spans[talking]), memcpy_union_ns=length(spans[copy]),
+        memset_union_ns=length(spans[memset]), memory_union_ns=length(memory),
+        memory_under_kernels_ns=overlap(memory, kernels), gaps=len(idle),
+        gap_max_ns=int(idle_lengths.max()) if len(idle) else 0,
+        gaps_10us_or_longer=int((idle_lengths >= LONG_GAP_NS).sum()),
+    )

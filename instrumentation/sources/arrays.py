@@ -1,0 +1,67 @@
+"""Columns of integers as importers keep them: int64 with one value that stands for "absent"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+LongArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+ABSENT = int(np.iinfo(np.int64).min)
+"""Stands for null in importers' columns; it is no time and no id of any capture, and becomes null in the tables."""
+LARGEST = int(np.iinfo(np.int64).max)
+
+
+class Names:
+    """Texts as codes: each text once, in order of first appearance."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
+
+    def code(self, text: str) -> int:
+        """The code of `text`, a new one if it was not seen before."""
+        return self._codes.setdefault(text, len(self._codes))
+
+    def codes(self, texts: Sequence[str]) -> LongArray:
+        """The code of each text."""
+        known = self._codes
+        for text in dict.fromkeys(texts):
+            known.setdefault(text, len(known))
+        return np.fromiter(map(known.__getitem__, texts), dtype=np.int64, count=len(texts))
+
+    def texts(self) -> tuple[str, ...]:
+        """All texts; a code is a place in it."""
+        return tuple(self._codes)
+
+
+def empty() -> LongArray:
+    """No rows."""
+    return np.zeros(0, dtype=np.int64)
+
+
+def filled(length: int, value: int = ABSENT) -> LongArray:
+    """`length` times `value`."""
+    return np.full(length, value, dtype=np.int64)
+
+
+def grouped(*keys: LongArray) -> tuple[LongArray, LongArray]:
+    """Rows with equal keys get equal numbers: (number of each row, one row of each number)."""
+    number = np.zeros(len(keys[0]), dtype=np.int64)
+    for key in keys:
+        _, inverse = np.unique(key, return_inverse=True)
+        width = int(inverse.max()) + 1 if len(inverse) else 1
+        number = number * width + inverse
+        _, number = np.unique(number, return_inverse=True)
+    first = np.unique(number, return_index=True)[1]
+    return number.astype(np.int64), first.astype(np.int64)
+
+
+def blocks(sorted_keys: LongArray) -> list[tuple[int, int]]:
+    """(begin, end) of the runs of equal values in a sorted array."""
+    if not len(sorted_keys):
+        return []
+    heads = np.flatnonzero(np.concatenate(([True], sorted_keys[1:] != sorted_keys[:-1])))
+    return list(zip(heads.tolist(), [*heads[1:].tolist(), len(sorted_keys)], strict=True))

@@ -1,0 +1,264 @@
+"""Events sorted into columns by category while they stream by. What no figure needs leaves no trace in memory.
+
+GPU membership comes from the category alone: CPU operators may carry a stream, and synchronisations sit on the GPU's
+rows without being work. The memory kinds of a copy stand only in its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from ..arrays import ABSENT, BoolArray, LongArray, Names, empty, filled
+from ..calls import call_of
+from ..markers import marker_of
+from ..trace import DIRECTIONS, KERNEL, MEMORIES, MEMSET, OP, OVERHEAD, RANGE, UNKNOWN, CopyRows, DeviceRows, HostRows
+from .events import Args, Event
+from .numbers import nanoseconds
+
+_KERNEL, _COPY, _MEMSET, _CALL, _OP, _RANGE, _OVERHEAD = range(7)
+_CATEGORIES = {
+    "kernel": _KERNEL, "gpu_kernel": _KERNEL, "gpu_memcpy": _COPY, "memcpy": _COPY, "gpu_memset": _MEMSET,
+    "memset": _MEMSET, "cuda_runtime": _CALL, "cuda_driver": _CALL, "runtime": _CALL, "driver": _CALL,
+    "hip_runtime": _CALL, "hip_driver": _CALL, "cpu_op": _OP, "operator": _OP, "user_annotation": _RANGE,
+    "overhead": _OVERHEAD,
+}  # fmt: skip
+_COPY_NAME = re.compile(r"Memcpy (\w+) \(([\w ]+?) *-> *([\w ]+?)\)", re.IGNORECASE)
+_DIGITS = re.compile(r"-?\d+")
+_NO_ARGS = Args()
+_MANY = 4096
+_SAMPLE = 64
+_DEVICE_KINDS = {_KERNEL: KERNEL, _MEMSET: MEMSET}
+
+
+def category_of(cat: str) -> int:
+    """What becomes of events of this category; -1 for those that are left out. Old traces wrote "Kernel"."""
+    return _CATEGORIES.get(cat.lower(), -1)
+
+
+class _Buckets(dict[str, "list[Event] | None"]):
+    """Events by the text of their category; None for categories that are left out."""
+
+    def __missing__(self, cat: str) -> list[Event] | None:
+        found: list[Event] | None = [] if category_of(cat) >= 0 else None
+        if len(self) < _MANY:
+            self[cat] = found
+        return found
+
+
+@dataclass(slots=True)
+class _Columns:
+    """Values of one group of events, chunk by chunk."""
+
+    parts: dict[str, list[LongArray]] = field(default_factory=dict)
+
+    def add(self, **columns: LongArray) -> None:
+        for name, values in columns.items():
+            self.parts.setdefault(name, []).append(values)
+
+    def get(self, name: str) -> LongArray:
+        return np.concatenate(self.parts[name]) if name in self.parts else empty()
+
+    def zeros(self) -> LongArray:
+        return np.zeros(len(self.get("start")), dtype=np.int64)
+
+
+class Collector:
+    """Takes lists of events; `host`, `device` and `copies` give the rows. Processes are numbered 0: one file is one.
+
+    `invalid` counts events of each category without usable times; `skipped` the ones that are left out, by category.
+    """
+
+    def __init__(self) -> None:
+        self.names = Names()
+        self.devices = Names()
+        self.pids: Counter[int] = Counter()
+        self.invalid: Counter[str] = Counter()
+        self._host, self._device, self._copies = _Columns(), _Columns(), _Columns()
+        self.seen: Counter[int] = Counter()
+        self._buckets = _Buckets()
+        self._host_names: tuple[dict[str, tuple[int, int]], ...] = tuple({} for _ in range(_OVERHEAD + 1))
+
+    def take(self, events: list[Event]) -> None:
+        """Sort a chunk into the columns."""
+        buckets = self._buckets
+        for event in events:
+            bucket = buckets[event.cat]
+            if bucket is not None:
+                bucket.append(event)
+        for cat, bucket in buckets.items():
+            if bucket:
+                self._take(category_of(cat), bucket)
+                bucket.clear()
+
+    def _take(self, category: int, events: list[Event]) -> None:
+        if {event.ph for event in events} != {"X"}:
+            events = [event for event in events if event.ph == "X"]
+        start, end, good = self._times(events)
+        if not good.all():
+            events = [event for event, kept in zip(events, good.tolist(), strict=True) if kept]
+            start, end = start[good], end[good]
+        self.seen[category] += len(events)
+        common = {"start": start, "end": end}
+        if category in (_OP, _RANGE, _OVERHEAD):
+            self._add_host(category, events, {**common, "correlation": filled(len(events))})
+            return
+        args = [event.args or _NO_ARGS for event in events]
+        common["correlation"] = _ints([own.correlation for own in args])
+        if category == _CALL:
+            self._add_host(category, events, common)
+            return
+        common |= {
+            "device": self._device_of(events, args), "stream": self._streams(events, args),
+            "graph_node": _nodes([own.node for own in args]),
+        }
+        if category == _COPY:
+            self._add_copies(events, args, common)
+        else:
+            self._add_device(category, events, args, common)
+
+    def _times(self, events: list[Event]) -> tuple[LongArray, LongArray, BoolArray]:
+        start = nanoseconds([event.ts for event in events])
+        duration = nanoseconds([event.dur for event in events])
+        good = (start != ABSENT) & (duration >= 0) & ~((start == 0) & (duration == 0))
+        if not good.all():
+            for event, kept in zip(events, good.tolist(), strict=True):
+                self.invalid[event.cat.lower()] += not kept
+        return start, start + np.where(good, duration, 0), good
+
+    def _device_of(self, events: list[Event], args: list[Args]) -> LongArray:
+        """Devices by the argument, else by the process id, which is the device's number on the GPU's rows."""
+        return self.devices.codes(
+            [str(event.pid if own.device is None else own.device) for event, own in zip(events, args, strict=True)]
+        )
+
+    def _streams(self, events: list[Event], args: list[Args]) -> LongArray:
+        return _ints(
+            [_number(event.tid) if own.stream is None else own.stream for event, own in zip(events, args, strict=True)]
+        )
+
+    def _add_device(self, category: int, events: list[Event], args: list[Args], common: dict[str, LongArray]) -> None:
+        count = len(events)
+        self._device.add(
+            **common, kind=filled(count, _DEVICE_KINDS[category]),
+            name=self.names.codes([event.name for event in events]) if category == _KERNEL
+            else filled(count, self.names.code("memset")),
+            size_bytes=_sizes([own.bytes for own in args]) if category == _MEMSET else filled(count),
+        )  # fmt: skip
+
+    def _add_copies(self, events: list[Event], args: list[Args], common: dict[str, LongArray]) -> None:
+        kinds = np.array([copy_kinds(event.name) for event in events], dtype=np.int64)
+        self._copies.add(
+            **common, direction=kinds[:, 0], src_kind=kinds[:, 1], dst_kind=kinds[:, 2],
+            size_bytes=_sizes([own.bytes for own in args]), copy_count=filled(len(events)),
+        )
+
+    def _add_host(self, category: int, events: list[Event], common: dict[str, LongArray]) -> None:
+        self.pids.update(event.pid for event in events[:_SAMPLE] if isinstance(event.pid, int))
+        texts = [event.name for event in events]
+        known = self._host_names[category]
+        for text in dict.fromkeys(texts):
+            if text not in known:
+                known[text] = self._named(category, text)
+        told = list(map(known.__getitem__, texts))
+        pairs = np.array(told, dtype=np.int64).reshape(-1, 2)
+        self._host.add(
+            **common, thread=_threads([event.tid for event in events]), kind=pairs[:, 1], name=pairs[:, 0],
+            domain=filled(len(events)),
+        )
+
+    def _named(self, category: int, text: str) -> tuple[int, int]:
+        """(code of the name, kind) of a host event. Old traces have steps among the operators: a name that marks a
+        step makes a range of it."""
+        if category == _CALL:
+            call = call_of(text)
+            return self.names.code(call.name), call.kind
+        if category == _OVERHEAD:
+            return self.names.code(text), OVERHEAD
+        kind = RANGE if category == _RANGE or marker_of(text) is not None else OP
+        return self.names.code(text), kind
+
+    def host(self) -> HostRows:
+        """Calls, operators, annotations and the profiler's own work."""
+        return HostRows(process=self._host.zeros(), **_all(self._host, _HOST))
+
+    def device(self) -> DeviceRows:
+        """Kernels and memsets."""
+        return DeviceRows(process=self._device.zeros(), **_all(self._device, _DEVICE))
+
+    def copies(self) -> CopyRows:
+        """Copies."""
+        return CopyRows(process=self._copies.zeros(), **_all(self._copies, _COPIES))
+
+    def absent(self) -> tuple[str, ...]:
+        """Kinds of rows that no event brought."""
+        wanted = {"kernels": _KERNEL, "copies": _COPY, "calls": _CALL, "ranges": _RANGE}
+        return tuple(name for name, category in wanted.items() if not self.seen[category])
+
+
+_HOST = ("start", "end", "correlation", "thread", "kind", "name", "domain")
+_DEVICE = ("start", "end", "correlation", "device", "stream", "kind", "name", "graph_node", "size_bytes")
+_COPIES = (
+    "start", "end", "correlation", "device", "stream", "direction", "src_kind", "dst_kind", "size_bytes", "copy_count",
+    "graph_node",
+)  # fmt: skip
+
+
+def _all(columns: _Columns, names: tuple[str, ...]) -> dict[str, LongArray]:
+    return {name: columns.get(name) for name in names}
+
+
+@lru_cache(maxsize=1024)
+def copy_kinds(name: str) -> tuple[int, int, int]:
+    """(direction, source, destination) of "Memcpy HtoD (Pinned -> Device)". "Host" does not tell the kind of memory."""
+    match = _COPY_NAME.match(name)
+    if match is None:
+        return UNKNOWN, UNKNOWN, UNKNOWN
+    direction = match[1].lower().replace("to", "2")
+    return _place(DIRECTIONS, direction), _place(MEMORIES, _memory(match[2])), _place(MEMORIES, _memory(match[3]))
+
+
+def _memory(text: str) -> str:
+    return text.strip().lower().replace(" ", "_")
+
+
+def _place(known: tuple[str, ...], text: str) -> int:
+    return known.index(text) if text in known else UNKNOWN
+
+
+def _number(value: int | str | None) -> int | None:
+    """A thread or stream: a number, also as a text or as "stream 7"."""
+    if isinstance(value, str):
+        match = _DIGITS.search(value)
+        return int(match[0]) if match else None
+    return value
+
+
+def _threads(values: list[int | str | None]) -> LongArray:
+    if set(map(type, values)) <= {int}:
+        return _ints(values)  # type: ignore[arg-type]
+    return _ints([_number(value) for value in values])
+
+
+def _ints(values: list[int | None]) -> LongArray:
+    """ABSENT for null and for what does not fit."""
+    try:
+        return np.array(values, dtype=np.int64)
+    except (TypeError, OverflowError):
+        fits = [ABSENT if value is None or abs(value) >= 1 << 62 else value for value in values]
+        return np.array(fits, dtype=np.int64)
+
+
+def _sizes(values: list[int | None]) -> LongArray:
+    found = _ints(values)
+    return np.where(found < 0, ABSENT, found)
+
+
+def _nodes(values: list[int | None]) -> LongArray:
+    """Graph nodes; 0 says that the kernel belongs to no graph."""
+    found = _ints(values)
+    return np.where(found == 0, ABSENT, found)

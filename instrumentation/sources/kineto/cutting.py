@@ -1,0 +1,237 @@
+"""A trace cut into lists of events, while it is read: memory is that of one chunk, not of the file.
+
+A chunk is cut behind a `}` that looks like the end of an event. Whether it is one the decoder says: a piece that
+starts between two events and is valid inside brackets ends between two events, or it would not be valid. Likewise the
+text before `"traceEvents": [` is the head of the file only if it is valid once it is closed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ....errors import UsageError
+from .chunks import ChunkReader
+from .events import Event, decode
+from .mending import Mended, mend
+
+_EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_BETWEEN = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|args|pid|tid|ts|id)"')
+_OFFSET = re.compile(r"\(byte (\d+)\)")
+_TRIES = 16
+_MIN_BYTES = 1 << 21
+_MAX_HEAD_BYTES = 1 << 27
+
+
+class EventStream:
+    """Lists of events; afterwards `metadata`, and of a salvaged file what was lost.
+
+    salvage   take what is whole of a damaged or cut file; otherwise such a file is a UsageError that names the byte
+    lost      events that were damaged; `repaired`: events whose backslashes were mended
+    truncated whether the file ends before its list of events does
+    """
+
+    def __init__(self, chunks: ChunkReader, *, salvage: bool) -> None:
+        self._chunks = chunks
+        self._pieces = iter(chunks)
+        self._salvage = salvage
+        self._buffer = b""
+        self._offset = 0
+        self._ended = False
+        self.metadata: dict[str, Any] = {}
+        self.lost = 0
+        self.repaired = 0
+        self.truncated = False
+
+    def __iter__(self) -> Iterator[list[Event]]:
+        if not self._read_head():
+            return
+        between = b"},"
+        while True:
+            self._fill(_MIN_BYTES)
+            found = _BETWEEN.search(self._buffer)
+            between = found[0] if found else between
+            cut = self._cut(between)
+            if cut is None:
+                if not self._ended:
+                    self._fill(2 * len(self._buffer))
+                    continue
+                yield self._last()
+                return
+            events, length, over = cut
+            yield events
+            self._consume(length)
+            if over:
+                self._read_tail()
+                return
+
+    def _fill(self, wanted: int) -> None:
+        """More bytes, until the buffer has `wanted` or the file ends."""
+        parts, size = [self._buffer], len(self._buffer)
+        while size < wanted and not self._ended:
+            piece = next(self._pieces, None)
+            if piece is None:
+                self._ended = True
+                self._check_packing()
+            else:
+                parts.append(piece)
+                size += len(piece)
+        self._buffer = b"".join(parts)
+
+    def _check_packing(self) -> None:
+        damage = self._chunks.damage
+        if damage is None:
+            return
+        self.truncated = True
+        if not self._salvage:
+            raise UsageError(f"{self._chunks.path}: {damage}; --salvage reads what is whole")
+
+    def _consume(self, length: int) -> None:
+        self._buffer = self._buffer[length:]
+        self._offset += length
+
+    def _cut(self, between: bytes) -> tuple[list[Event], int, bool] | None:
+        """(events, bytes that they took, whether the list ends there); None where no cut was found in the buffer."""
+        stop = len(self._buffer)
+        for _ in range(_TRIES):
+            end = self._buffer.rfind(between, 0, stop)
+            if end < 0:
+                return None
+            piece = self._buffer[: end + 1]
+            try:
+                return decode(b"[" + piece + b"]"), end + 1 + _comma(self._buffer, end + 1), False
+            except msgspec.DecodeError as error:
+                place = _place(error, len(piece))
+                if "trailing characters" in str(error):
+                    return decode(b"[" + piece[: place - 1]), place - 1, True
+                if place <= len(piece) - 1:
+                    return self._mended(piece, place - 1, error)
+            stop = end
+        return None
+
+    def _mended(self, piece: bytes, place: int, error: msgspec.DecodeError) -> tuple[list[Event], int, bool]:
+        found = self._mend(piece, place, error)
+        if found.over:
+            return found.events, found.length, True
+        return found.events, len(piece) + _comma(self._buffer, len(piece)), False
+
+    def _mend(self, piece: bytes, place: int, error: msgspec.DecodeError) -> Mended:
+        if not self._salvage:
+            event = self._around(place)
+            raise UsageError(
+                f"{self._chunks.path}: not valid JSON at byte {self._offset + place}{event} ({_reason(error)}); "
+                "--salvage reads what is whole"
+            )
+        found = mend(piece)
+        self.lost += found.lost
+        self.repaired += found.repaired
+        return found
+
+    def _around(self, place: int) -> str:
+        """The event that a byte of the buffer lies in, by its beginning."""
+        start = max((match.end() for match in re.finditer(rb"\}\s*,\s*(?=\{)", self._buffer[:place])), default=0)
+        number = len(_BETWEEN.findall(self._buffer[:place])) + 1
+        name = re.search(rb'"name"\s*:\s*"([^"\\]{0,60})', self._buffer[start : start + 4096])
+        return f", in event {number} of its part, {name[1].decode('utf-8', 'replace')!r}" if name else ""
+
+    def _last(self) -> list[Event]:
+        """The rest of the file: the last events, the end of their list, and what stands behind it."""
+        text = b"[" + self._buffer
+        try:
+            events = decode(text)
+            self._consume(len(self._buffer))
+            return events
+        except msgspec.DecodeError as error:
+            place = _place(error, len(text))
+            if "trailing characters" in str(error):
+                events = decode(text[:place])
+                self._consume(place - 1)
+                self._read_tail()
+                return events
+            found = self._mend(self._buffer, min(place, len(text)) - 1, error)
+            if found.over:
+                self._consume(found.length)
+                self._read_tail()
+            else:
+                self.truncated = True
+            return found.events
+
+    def _read_head(self) -> bool:
+        """Metadata before the events; afterwards the buffer begins with the first event. False: nothing to read."""
+        self._fill(_MIN_BYTES)
+        start = self._buffer.lstrip(b"\xef\xbb\xbf \t\r\n")
+        if start.startswith(b"["):
+            self._consume(self._buffer.index(b"[") + 1)
+            return True
+        if not start.startswith(b"{"):
+            raise UsageError(f"{self._chunks.path}: no JSON of a PyTorch profiler trace (it begins with no {{ or [)")
+        tried = 0
+        while True:
+            for match in _EVENTS_KEY.finditer(self._buffer, tried):
+                tried = match.end()
+                head = _object(self._buffer[: match.start()].lstrip(b"\xef\xbb\xbf \t\r\n"))
+                if head is not None or self._salvage:
+                    self.metadata.update(head or {})
+                    self._consume(match.end())
+                    return True
+            if self._ended or len(self._buffer) > _MAX_HEAD_BYTES:
+                return self._no_events()
+            tried = max(tried, len(self._buffer) - 64)
+            self._fill(2 * len(self._buffer))
+
+    def _no_events(self) -> bool:
+        if self._salvage and self.truncated:
+            return False
+        raise UsageError(
+            f"{self._chunks.path}: has no list traceEvents, or is not valid JSON before it "
+            f"({len(self._buffer)} bytes read); --salvage takes the events alone"
+        )
+
+    def _read_tail(self) -> None:
+        """Metadata behind the events. It must close what the head opened."""
+        self._fill(1 << 62)
+        rest = self._buffer.strip()
+        if not rest:
+            return
+        tail = _object(b'{"":0' + rest.removesuffix(b"}")) if rest.endswith(b"}") else None
+        if tail is not None:
+            tail.pop("", None)
+            self.metadata.update(tail)
+        elif self._salvage:
+            self.truncated = True
+        else:
+            raise UsageError(
+                f"{self._chunks.path}: not valid JSON behind byte {self._offset}, the end of traceEvents; "
+                "--salvage reads what is whole"
+            )
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
+    """The object that `text` opens and does not close; None where it is no JSON."""
+    body = text.rstrip().removesuffix(b",")
+    try:
+        found = msgspec.json.decode(body + b"}", type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return found
+
+
+def _comma(buffer: bytes, place: int) -> int:
+    """Bytes from `place` up to and with the comma there."""
+    match = re.compile(rb"\s*,").match(buffer, place)
+    return match.end() - place if match else 0
+
+
+def _place(error: msgspec.DecodeError, otherwise: int) -> int:
+    """Index of the byte that does not fit; msgspec counts what trails from 1, everything else from 0."""
+    match = _OFFSET.search(str(error))
+    if match is None:
+        return otherwise
+    return int(match[1]) - ("trailing" in str(error))
+
+
+def _reason(error: msgspec.DecodeError) -> str:
+    return _OFFSET.sub("", str(error)).replace("JSON is malformed: ", "").strip()

@@ -1,0 +1,98 @@
+"""Events of a trace, decoded with only the fields that matter. Numbers with a fraction stay text: no float64.
+
+A chunk in which a field has an unexpected type is decoded once more, leniently: a strange value becomes null there.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+
+class Args(msgspec.Struct, gc=False):
+    """Arguments of an event."""
+
+    correlation: int | None = None
+    device: int | None = None
+    stream: int | None = None
+    bytes: int | None = None
+    node: int | None = msgspec.field(default=None, name="graph node id")
+
+
+class Event(msgspec.Struct, gc=False):
+    """One event. ts and dur are microseconds: an int, or the text of a number with a fraction."""
+
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+    pid: int | str | None = None
+    tid: int | str | None = None
+    ts: Any = None
+    dur: Any = None
+    args: Args | None = None
+
+
+_DECODER = msgspec.json.Decoder(list[Event], float_hook=str)
+_NO_ARGS = Args()
+
+
+def decode(text: bytes) -> list[Event]:
+    """The events of a JSON array. Raises msgspec.DecodeError for what is no JSON.
+
+    Bytes that are no UTF-8 and raw control characters inside strings break no structure: they are accepted.
+    """
+    try:
+        return _DECODER.decode(text)
+    except msgspec.ValidationError:
+        return lenient(text)
+    except msgspec.DecodeError as error:
+        if "UTF-8" in str(error):
+            return decode(text.decode("utf-8", "replace").encode())
+        if "invalid character" in str(error):
+            return _with_control_characters(text, error)
+        raise
+
+
+def _with_control_characters(text: bytes, error: msgspec.DecodeError) -> list[Event]:
+    try:
+        return lenient(text)
+    except (ValueError, RecursionError):
+        raise error from None
+
+
+def lenient(text: bytes) -> list[Event]:
+    """The same, whatever types the fields have; what is no object is left out as an event without a category."""
+    values = json.loads(text.decode("utf-8", "replace"), strict=False, parse_float=str, parse_constant=str)
+    return [_event(value) for value in values] if isinstance(values, list) else []
+
+
+def _event(value: object) -> Event:
+    if not isinstance(value, dict):
+        return Event()
+    args = value.get("args")
+    return Event(
+        _text(value.get("ph")), _text(value.get("cat")), _text(value.get("name")), _id(value.get("pid")),
+        _id(value.get("tid")), value.get("ts"), value.get("dur"), _args(args) if isinstance(args, dict) else None,
+    )
+
+
+def _args(value: dict[str, object]) -> Args:
+    return Args(*(_whole(value.get(key)) for key in ("correlation", "device", "stream", "bytes", "graph node id")))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _id(value: object) -> int | str | None:
+    return value if isinstance(value, (int, str)) and not isinstance(value, bool) else None
+
+
+def _whole(value: object) -> int | None:
+    """An integer, also one that was written as a text or with the fraction 0."""
+    if isinstance(value, str):
+        digits = value.strip().removesuffix(".0")
+        return int(digits) if digits.lstrip("-").isdecimal() and len(digits) < 20 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

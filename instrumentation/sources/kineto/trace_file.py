@@ -1,0 +1,83 @@
+"""PyTorch profiler (Kineto) traces, packed or not, as a Trace. Several files are the ranks of one run."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ....errors import MeasurementError, UsageError
+from ..merging import merge_traces
+from ..trace import CapturedProcess, Note, Trace
+from . import about
+from .chunks import ChunkReader
+from .collect import Collector
+from .cutting import EventStream
+
+
+def read_trace(paths: Sequence[Path], *, salvage: bool) -> Trace:
+    """All files as one trace. Times are nanoseconds since 1970: each rank's own base is added, as integers.
+
+    Raises UsageError, with the byte, for a file that is cut or no JSON, unless it is to be salvaged; MeasurementError
+    (exit 3) for one with calls of CUDA or HIP and no work of a GPU.
+    """
+    return merge_traces([_read_one(path, salvage) for path in paths])
+
+
+def _read_one(path: Path, salvage: bool) -> Trace:
+    collector, stream = Collector(), EventStream(ChunkReader(path), salvage=salvage)
+    with _no_collections():
+        for events in stream:
+            collector.take(events)
+    host, device, copies = collector.host(), collector.device(), collector.copies()
+    if not len(host) and not len(device) and not len(copies):
+        raise UsageError(f"{path}: no events of a PyTorch profiler in it; give a trace that torch.profiler exported")
+    if not len(device) and not len(copies) and "calls" not in collector.absent():
+        raise MeasurementError(
+            f"{path}: no GPU kernels and no copies, though calls of CUDA were recorded; "
+            "profile with ProfilerActivity.CUDA and let the profiler stop before the process ends"
+        )
+    base = about.base_ns(stream.metadata)
+    pid = collector.pids.most_common(1)[0][0] if collector.pids else None
+    return Trace(
+        source="kineto", processes=(CapturedProcess(pid=_pid(pid), rank=about.rank(stream.metadata)),),
+        devices=collector.devices.texts(), names=collector.names.texts(), host=host.moved(base),
+        device=device.moved(base), copies=copies.moved(base), clock="wall", absent=collector.absent(),
+        environment=about.environment(stream.metadata),
+        facts=about.facts(stream.metadata) | {
+            "invalid_rows": dict(collector.invalid), "truncated": stream.truncated, "lost_events": stream.lost,
+            "repaired_events": stream.repaired,
+        },
+        notes=_notes(collector, stream),
+    )  # fmt: skip
+
+
+def _pid(pid: int | None) -> int | None:
+    return pid if pid is not None and 0 <= pid < 1 << 31 else None
+
+
+def _notes(collector: Collector, stream: EventStream) -> tuple[Note, ...]:
+    found = [
+        Note("spans", "start_ns", f"{count} events of category {category} without usable times were left out")
+        for category, count in sorted(collector.invalid.items()) if count
+    ]
+    if stream.truncated:
+        found.append(Note("spans", "end_ns", "the file is truncated: only the events before its cut are here"))
+    if stream.lost:
+        found.append(Note("spans", "name", f"{stream.lost} damaged events were left out"))
+    if stream.repaired:
+        found.append(Note("spans", "name", f"{stream.repaired} events had backslashes that were mended"))
+    return tuple(found)
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Millions of short-lived events form no cycles; looking for some would take a third of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

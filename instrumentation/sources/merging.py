@@ -1,0 +1,58 @@
+"""Several traces as one: ranks of a run, each from a file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from .arrays import ABSENT, LongArray, Names
+from .trace import CapturedProcess, CopyRows, DeviceRows, HostRows, Trace
+
+
+def merge_traces(traces: Sequence[Trace]) -> Trace:
+    """All rows with the processes side by side. Processes that their files do not tell apart get a number as host."""
+    if len(traces) == 1:
+        return traces[0]
+    names, devices = Names(), Names()
+    host, device, copies = HostRows(), DeviceRows(), CopyRows()
+    processes: list[CapturedProcess] = []
+    for trace in traces:
+        shift, name = len(processes), names.codes(trace.names)
+        place = devices.codes(trace.devices)
+        host = host.joined(
+            replace(
+                trace.host, process=trace.host.process + shift, name=_renamed(trace.host.name, name),
+                domain=_renamed(trace.host.domain, name),
+            )
+        )
+        device = device.joined(
+            replace(
+                trace.device, process=trace.device.process + shift, name=_renamed(trace.device.name, name),
+                device=_renamed(trace.device.device, place),
+            )
+        )
+        copies = copies.joined(
+            replace(trace.copies, process=trace.copies.process + shift, device=_renamed(trace.copies.device, place))
+        )
+        processes += trace.processes
+    first = traces[0]
+    absent = set(first.absent).intersection(*(trace.absent for trace in traces))
+    return replace(
+        first, processes=_told_apart(processes), devices=devices.texts(), names=names.texts(), host=host,
+        device=device, copies=copies, absent=tuple(sorted(absent)), facts={**first.facts, "files": len(traces)},
+        notes=tuple(dict.fromkeys(note for trace in traces for note in trace.notes)),
+    )
+
+
+def _renamed(codes: LongArray, new: LongArray) -> LongArray:
+    if not len(new):
+        return codes
+    return np.where(codes >= 0, new[np.maximum(codes, 0)], ABSENT)
+
+
+def _told_apart(processes: Sequence[CapturedProcess]) -> tuple[CapturedProcess, ...]:
+    if len(set(processes)) == len(processes):
+        return tuple(processes)
+    return tuple(replace(process, host=f"file {number}") for number, process in enumerate(processes, start=1))

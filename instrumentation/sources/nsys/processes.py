@@ -1,0 +1,88 @@
+"""Processes and devices of an nsys export.
+
+globalPid and globalTid pack (hardware 8 bits, VM 8, pid 24, thread 24). The whole of it above the thread names a
+process: pids of two containers may repeat. Correlation ids count per process.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import ABSENT, LongArray, filled
+from ..trace import CapturedProcess
+from .database import Database
+
+_THREAD_BITS = 24
+_MASK = (1 << _THREAD_BITS) - 1
+
+
+class Processes:
+    """Collects the processes that rows name and hands out their places."""
+
+    def __init__(self) -> None:
+        self._places: dict[int, int] = {}
+
+    def of(self, global_ids: LongArray) -> LongArray:
+        """Place of the process of each globalPid or globalTid; ABSENT stays ABSENT."""
+        keys = np.where(global_ids == ABSENT, ABSENT, global_ids >> _THREAD_BITS)
+        found = filled(len(keys))
+        for key in np.unique(keys).tolist():
+            if key != ABSENT:
+                found[keys == key] = self._places.setdefault(key, len(self._places))
+        return found
+
+    def settle(self, places: LongArray) -> LongArray:
+        """Rows without a process belong to the only one there is; with none or several, to one of their own."""
+        lost = places == ABSENT
+        if not lost.any():
+            return places
+        alone = 0 if len(self._places) == 1 else self._places.setdefault(ABSENT, len(self._places))
+        return np.where(lost, alone, places)
+
+    def listed(self) -> tuple[CapturedProcess, ...]:
+        """All processes, by place."""
+        return tuple(
+            CapturedProcess(pid=None if key == ABSENT else key & _MASK) for key in self._places
+        )
+
+
+def threads(global_tids: LongArray) -> LongArray:
+    """The system's thread number of each globalTid."""
+    return np.where(global_tids == ABSENT, ABSENT, global_tids & _MASK)
+
+
+class Devices:
+    """Names devices. A device id counts within a process: two processes may call different GPUs 0.
+
+    TARGET_INFO_CUDA_DEVICE tells which GPU a process means; where it says that one id stands for several, the GPU's
+    own number takes its place.
+    """
+
+    def __init__(self, database: Database) -> None:
+        rows = database.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
+        self._gpus: dict[tuple[object, object], object] = {(pid, ordinal): gpu for pid, ordinal, gpu in rows}
+        meant: dict[object, set[object]] = {}
+        for (_, ordinal), gpu in self._gpus.items():
+            meant.setdefault(ordinal, set()).add(gpu)
+        self._ambiguous = any(len(gpus) > 1 for gpus in meant.values())
+        self._places: dict[str, int] = {}
+
+    def of(self, device: LongArray, process: LongArray, pids: tuple[int | None, ...]) -> LongArray:
+        """Place of the device of each row."""
+        found = filled(len(device))
+        for place in np.unique(process).tolist():
+            own = process == place
+            for ordinal in np.unique(device[own]).tolist():
+                name = self._name(ordinal, pids[place])
+                found[own & (device == ordinal)] = self._places.setdefault(name, len(self._places))
+        return found
+
+    def _name(self, ordinal: int, pid: int | None) -> str:
+        if ordinal == ABSENT:
+            return "unknown"
+        gpu = self._gpus.get((pid, ordinal)) if self._ambiguous else None
+        return str(ordinal) if gpu is None else f"gpu{gpu}"
+
+    def listed(self) -> tuple[str, ...]:
+        """All devices, by place."""
+        return tuple(self._places)

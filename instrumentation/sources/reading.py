@@ -1,0 +1,93 @@
+"""What kind of capture a file is, told from its first bytes, and the reader for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...errors import UsageError
+from .capture import Capture, CaptureOptions, capture_of
+from .trace import Trace
+
+_SQLITE = b"SQLite format 3\x00"
+_GZIP = b"\x1f\x8b"
+_LFS = b"version https://git-lfs"
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+_HEAD_BYTES = 512
+_TRACE_NAMES = ("*.json", "*.json.gz", "*.json.tmp")
+
+
+def read_capture(path: Path | Sequence[Path], options: CaptureOptions | None = None) -> Capture:
+    """A capture, or several Kineto traces that are the ranks of one run; a folder stands for the traces in it.
+
+    Raises UsageError for what is no capture, MeasurementError (exit 3) for a capture in which nothing was measured.
+    """
+    options = options or CaptureOptions()
+    paths = [path] if isinstance(path, Path) else list(path)
+    files = [file for entry in paths for file in _files(entry)]
+    return capture_of(_read(files, options), options)
+
+
+def is_capture(path: Path) -> bool:
+    """Whether the file looks like a capture of another profiler."""
+    return path.is_file() and _kind(path) is not None
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise UsageError(f"{path}: no such file; give an nsys export (.sqlite), a report (.nsys-rep) or a Kineto trace")
+    if not path.is_dir():
+        return [path]
+    found = sorted({file for pattern in _TRACE_NAMES for file in path.glob(pattern) if _kind(file) == "kineto"})
+    if not found:
+        raise UsageError(f"{path}: a folder without Kineto traces (*.json, *.json.gz); give the file of the capture")
+    return found
+
+
+def _read(files: Sequence[Path], options: CaptureOptions) -> Trace:
+    kinds = [_kind(file) or _refuse(file) for file in files]
+    if set(kinds) == {"kineto"}:
+        from .kineto.trace_file import read_trace
+
+        return read_trace(files, salvage=options.salvage)
+    if len(files) > 1:
+        raise UsageError(f"{files[1]}: several files are read together only as Kineto traces; import one by one")
+    if kinds[0] == "nsys":
+        from .nsys.export import read_export
+
+        return read_export(files[0])
+    from .nsys.report_file import read_report
+
+    return read_report(files[0])
+
+
+def _kind(path: Path) -> str | None:
+    """nsys, report or kineto; None for anything else."""
+    head = _head(path)
+    if head.startswith(_SQLITE):
+        return "nsys"
+    if path.suffix in (".nsys-rep", ".qdrep", ".qdstrm") and not head.startswith(_LFS):
+        return "report"
+    if head.startswith(_GZIP) or head.lstrip(_BLANK)[:1] in (b"{", b"["):
+        return "kineto"
+    return None
+
+
+def _refuse(path: Path) -> str:
+    head = _head(path)
+    if head.startswith(_LFS):
+        raise UsageError(f"{path}: a pointer of Git LFS, not the file itself; fetch it with: git lfs pull")
+    if not head:
+        raise UsageError(f"{path}: the file is empty; capture or copy it again")
+    raise UsageError(
+        f"{path}: not an nsys SQLite export (no SQLite header) and no PyTorch profiler trace (no JSON); "
+        "give a .sqlite, .nsys-rep, .json or .json.gz"
+    )
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}); check its path and permissions") from error

@@ -1,0 +1,119 @@
+"""The tables `steps` and `phases` of a capture."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from ..recording.busy import covers
+from .arrays import ABSENT, LongArray, filled, grouped
+from .attribution import Attribution
+from .columns import TableColumns
+from .markers import Marker
+from .phase_maps import PHASES
+from .trace import DIRECTIONS, LAUNCH, SYNC, Trace
+
+
+def step_table(trace: Trace, found: Attribution, clock: str) -> pa.Table:
+    """A row a step. Its end is that of its marker or of the last phase in its window, whichever is later."""
+    steps, host = found.steps, trace.host
+    columns = TableColumns("steps", len(steps))
+    columns.keys(steps.process, trace.processes, clock, steps.number)
+    end = _last_ends(found)
+    columns.ints("start_ns", steps.start)
+    columns.ints("end_ns", end)
+    columns.ints("period_ns", _periods(steps.process, steps.start))
+    waits = (host.kind == SYNC) & (found.host.step >= 0)
+    waited = np.zeros(len(steps), dtype=np.int64)
+    np.add.at(waited, found.host.step[waits], (host.end - host.start)[waits])
+    if len(trace.host) and "calls" not in trace.absent:
+        launches = (host.kind == LAUNCH) & (found.host.step >= 0)
+        columns.ints("host_wait_ns", waited)
+        columns.ints("num_syncs", _counted(found.host.step[waits], len(steps)))
+        columns.ints("num_launches", _counted(found.host.step[launches], len(steps)))
+        to_device = (trace.copies.direction == DIRECTIONS.index("h2d")) & (found.copies.step >= 0)
+        columns.ints("num_h2d", _counted(found.copies.step[to_device], len(steps)))
+    for name in ("num_reqs", "num_tokens", "num_prefill", "num_decode", "kv_tokens_sum"):
+        columns.ints(name, _told(steps.markers, name))
+    columns.flags("warmup", np.zeros(len(steps), dtype=np.bool_))
+    columns.flags("complete", steps.complete)
+    return columns.table()
+
+
+def _last_ends(found: Attribution) -> LongArray:
+    steps, segments = found.steps, found.segments
+    end = steps.end.copy()
+    owner = steps.at(segments.process, segments.thread, segments.start)
+    np.maximum.at(end, owner[owner >= 0], segments.end[owner >= 0])
+    return end
+
+
+def _periods(process: LongArray, start: LongArray) -> LongArray:
+    """From a step's start to the next one's in its process; ABSENT for the last."""
+    found = filled(len(start))
+    follows = process[1:] == process[:-1]
+    found[:-1][follows] = (start[1:] - start[:-1])[follows]
+    return found
+
+
+def _counted(rows: LongArray, count: int) -> LongArray:
+    return np.bincount(rows, minlength=count).astype(np.int64)
+
+
+def _told(markers: tuple[Marker | None, ...], name: str) -> LongArray:
+    """What each marker told of the figure `name`."""
+    values = [None if marker is None else getattr(marker, name) for marker in markers]
+    return np.array([ABSENT if value is None else value for value in values], dtype=np.int64)
+
+
+def phase_table(trace: Trace, found: Attribution, clock: str) -> pa.Table:
+    """A row a phase of a step (a row for each device where its process drives several).
+
+    host_ns is its time on the host, without phases inside it; busy_ns the union of the device work that it launched,
+    span_ns from the first of that to the last, starved_ns the rest of the span.
+    """
+    steps, segments = found.steps, found.segments
+    owner = steps.at(segments.process, segments.thread, segments.start)
+    kept = owner >= 0
+    step, phase = owner[kept], segments.phase[kept]
+    works = _device_work(trace, found)
+    all_step, all_phase = np.concatenate((step, works[0])), np.concatenate((phase, works[1]))
+    all_device = np.concatenate((_home(step, works), works[2]))
+    group, first = grouped(all_step, all_phase, all_device)
+    host_ns, origin = filled(len(first)), filled(len(first), -1)
+    own = group[: len(step)]
+    host_ns[own] = 0
+    np.add.at(host_ns, own, (segments.end - segments.start)[kept])
+    origin[own] = segments.origin[kept]
+    cover = covers(group[len(step) :], works[3], works[4], len(first))
+    worked = cover.pieces > 0
+    columns = TableColumns("phases", len(first))
+    columns.keys(steps.process[all_step[first]], trace.processes, clock, steps.number[all_step[first]])
+    columns.texts("device", all_device[first], trace.devices)
+    columns.texts("name", all_phase[first], PHASES)
+    columns.ints("host_ns", host_ns)
+    for name, values in (
+        ("span_ns", cover.window_ns), ("starved_ns", cover.idle_ns), ("busy_ns", cover.busy_ns),
+        ("span_start_ns", cover.first_ns),
+    ):  # fmt: skip
+        columns.ints(name, np.where(worked, values, ABSENT))
+    columns.texts("origin", origin, segments.origins)
+    return columns.table()
+
+
+def _device_work(trace: Trace, found: Attribution) -> tuple[LongArray, LongArray, LongArray, LongArray, LongArray]:
+    """(row of the step, phase, device, start, end) of all device work that has a step and a phase."""
+    parts = []
+    for rows, owners in ((trace.device, found.device), (trace.copies, found.copies)):
+        kept = (owners.step >= 0) & (owners.phase >= 0)
+        parts.append((owners.step[kept], owners.phase[kept], rows.device[kept], rows.start[kept], rows.end[kept]))
+    step, phase, device, start, end = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return step, phase, device, start, end
+
+
+def _home(step: LongArray, works: tuple[LongArray, ...]) -> LongArray:
+    """The device that host time of a step is written beside: the lowest that the step works on; -1 for none."""
+    lowest: dict[int, int] = {}
+    for owner, device in zip(works[0].tolist(), works[2].tolist(), strict=True):
+        lowest[owner] = min(device, lowest.get(owner, device))
+    return np.array([lowest.get(owner, -1) for owner in step.tolist()], dtype=np.int64)
