@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -12,7 +14,7 @@ from ..workloads.step import StepDelta, StepResult
 from .config import RunnerConfig
 from .devices.base import Device
 from .handoff.pending import PendingStep, make_outputs
-from .inputs.step_inputs import StepInputs
+from .inputs.step_inputs import BoolArray, StepInputs
 from .invariants.checker import InvariantChecks, make_checker
 from .kv_groups import resolve_groups
 from .plan import ExecutionPlan
@@ -24,7 +26,7 @@ from .wiring import Site, Stages, build_stages
 
 
 class ModelRunner:
-    """One runner on one device. Each delta is submitted once, in order; its tokens are collected from what that returns.
+    """One runner on one device. Each delta is submitted once, in order; its tokens are collected from what that gives.
     With an asynchronous hand-off of tokens the next step may be submitted before that, with `sync` it may as well, but
     the tokens are back before `submit` returns.
 
@@ -36,6 +38,8 @@ class ModelRunner:
     ) -> None:
         self.device = device
         self.probe = probe
+        self._updating, self._dispatching = probe.range("update_states"), probe.range("dispatch")
+        self._describing = probe.range("attention_metadata")
         self.checks = checks
         self.points = points
         self.state = stages.state
@@ -58,17 +62,17 @@ class ModelRunner:
         Raises UsageError for a delta that makes no sense, or when too many steps are in flight, and BrokenInvariant
         when a check fails.
         """
-        batch, ranged = self.state.batch, self.probe.range
+        batch = self.state.batch
         with self.probe.step(delta.step) as step:
             with step.phase("preprocess"):
-                with ranged("update_states"):
+                with self._updating:
                     update = self.state.update(delta)
                 if not delta.total_num_scheduled_tokens:
                     return self._idle_step(step, delta, update)
                 inputs = self.inputs.prepare(batch, delta)
-                with ranged("dispatch"):
+                with self._dispatching:
                     plan = self.dispatcher.choose(inputs)
-                with ranged("attention_metadata"):
+                with self._describing:
                     metadata = self.metadata.build(inputs, plan)
                 inputs = self.inputs.finish(batch, inputs)
             self.checks.after_preprocess(delta, self.state, inputs, self.metadata.common)
@@ -76,7 +80,7 @@ class ModelRunner:
                 hidden = self.executor.run(plan, inputs, metadata)
                 self.inputs.forward_enqueued()
                 if step.keeps_figures:  # here, because the device is busy meanwhile
-                    _note(step, update, inputs, plan)
+                    self._note(step, update, inputs, plan)
             with step.phase("sample"):
                 self._report_logits(inputs)
                 sampled = self.sampler.sample(hidden, inputs, batch.sampling)
@@ -92,10 +96,16 @@ class ModelRunner:
     def _idle_step(self, step: StepScope, delta: StepDelta, update: UpdateFigures) -> PendingStep:
         """A delta without tokens only changes membership: finished and preempted requests leave."""
         self.checks.after_preprocess(delta, self.state, None, None)
-        _note_update(step, update)
         step.note(num_reqs=0, num_tokens=0, padded_tokens=0, padded_reqs=0, kv_tokens_sum=0, kv_tokens_max=0)
-        step.note(num_prefill=0, num_decode=0)
+        step.note(num_prefill=0, num_decode=0, **_membership(update))
         return PendingStep(delta.step, lambda: StepResult(delta.step, {}))
+
+    def _note(self, step: StepScope, update: UpdateFigures, inputs: StepInputs, plan: ExecutionPlan) -> None:
+        """Of what will change only what is needed; the rest is counted when the row is made."""
+        common = self.metadata.common
+        assert common is not None, "the forward was enqueued before its metadata were built"
+        kv_tokens = int(np.add.reduce(inputs.seq_lens, dtype=np.int64)), common.max_seq_len
+        step.note_later(partial(_figures, update, plan, inputs.is_prefilling, kv_tokens))
 
     def _report_logits(self, inputs: StepInputs) -> None:
         if self.points.active:
@@ -141,27 +151,30 @@ def _out_of_memory(error: MemoryError | RuntimeError) -> bool:
     return known or any(text in str(error) for text in told)
 
 
-def _note_update(step: StepScope, update: UpdateFigures) -> None:
-    step.note(
-        num_new=update.num_new,
-        num_finished=update.num_finished,
-        num_resumed=update.num_resumed,
-        num_preempted=update.num_preempted,
-        num_moved_rows=update.num_moved_rows,
-        batch_overlap=update.batch_overlap,
-    )
+def _membership(update: UpdateFigures) -> dict[str, int | float | bool | None]:
+    return {
+        "num_new": update.num_new,
+        "num_finished": update.num_finished,
+        "num_resumed": update.num_resumed,
+        "num_preempted": update.num_preempted,
+        "num_moved_rows": update.num_moved_rows,
+        "batch_overlap": update.batch_overlap,
+    }
 
 
-def _note(step: StepScope, update: UpdateFigures, inputs: StepInputs, plan: ExecutionPlan) -> None:
-    _note_update(step, update)
-    num_prefill, seq_lens = int(np.count_nonzero(inputs.is_prefilling)), inputs.seq_lens
-    step.note(
-        num_reqs=plan.num_reqs,
-        num_tokens=plan.num_tokens,
-        padded_tokens=plan.padded_tokens,
-        padded_reqs=plan.padded_reqs,
-        kv_tokens_sum=int(np.add.reduce(seq_lens, dtype=np.int64)),
-        kv_tokens_max=int(np.maximum.reduce(seq_lens)),
-        num_prefill=num_prefill,
-        num_decode=plan.num_reqs - num_prefill,
-    )
+def _figures(
+    update: UpdateFigures, plan: ExecutionPlan, is_prefilling: BoolArray, kv_tokens: tuple[int, int]
+) -> dict[str, int | float | bool | None]:
+    """The step's row, from what does not change any more. `kv_tokens`: their sum, and the longest row's."""
+    num_prefill = int(np.count_nonzero(is_prefilling))
+    return {
+        **_membership(update),
+        "num_reqs": plan.num_reqs,
+        "num_tokens": plan.num_tokens,
+        "padded_tokens": plan.padded_tokens,
+        "padded_reqs": plan.padded_reqs,
+        "kv_tokens_sum": kv_tokens[0],
+        "kv_tokens_max": kv_tokens[1],
+        "num_prefill": num_prefill,
+        "num_decode": plan.num_reqs - num_prefill,
+    }

@@ -1,7 +1,8 @@
 """The package with every call to the probe taken out of its source, under another name: the truth to measure against.
 
-`with probe.range(...)`, `with step.phase(...)` and `with probe.step(...)` give way to their bodies, figures that are
-noted for the probe to nothing. The copy lies in a temporary folder; the checkout is not touched.
+`with probe.range(...)`, also where the range was kept in a name, `with step.phase(...)` and `with probe.step(...)` give
+way to their bodies, figures that are noted for the probe to nothing. The copy lies in a temporary folder; the checkout
+is not touched.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ PROBE_CALLS = {"range", "ranged", "phase", "step"}
 
 
 class _Strip(ast.NodeTransformer):
-    def __init__(self) -> None:
+    """`kept` are the names of variables and attributes that hold a range of the probe."""
+
+    def __init__(self, tree: ast.Module) -> None:
         self.taken_out = 0
+        self._kept = {name for node in ast.walk(tree) if isinstance(node, ast.Assign) for name in _kept_ranges(node)}
 
     def visit_With(self, node: ast.With) -> ast.AST | list[ast.stmt]:
         self.generic_visit(node)
-        kept = [item for item in node.items if not _is_probe_call(item.context_expr)]
+        kept = [item for item in node.items if not self._is_scope(item.context_expr)]
         if len(kept) == len(node.items):
             return node
         self.taken_out += 1
@@ -43,12 +47,29 @@ class _Strip(ast.NodeTransformer):
         return node
 
 
+    def _is_scope(self, node: ast.expr) -> bool:
+        return _is_probe_call(node) or _name(node) in self._kept
+
+
 def _is_probe_call(node: ast.expr) -> bool:
-    if not isinstance(node, ast.Call):
-        return False
-    called = node.func
-    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
-    return name in PROBE_CALLS
+    return isinstance(node, ast.Call) and _name(node.func) in PROBE_CALLS
+
+
+def _name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _kept_ranges(node: ast.Assign) -> list[str]:
+    """Names that an assignment gives to ranges of the probe, as in `self._a, self._b = probe.range("a"), 7`."""
+    values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+    names: list[str] = []
+    for target in node.targets:
+        targets = target.elts if isinstance(target, ast.Tuple) else [target]
+        pairs = zip(targets, values, strict=False)
+        names += [_name(at) for at, value in pairs if isinstance(value, ast.Call) and _name(value.func) == "range"
+                  and any(isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+                          for argument in value.args)]  # fmt: skip
+    return names
 
 
 def make_stripped(folder: Path) -> int:
@@ -63,8 +84,9 @@ def make_stripped(folder: Path) -> int:
     for below in STRIPPED:
         target = package / below
         for path in [target] if target.is_file() else sorted(target.rglob("*.py")):
-            strip = _Strip()
-            tree = ast.fix_missing_locations(strip.visit(ast.parse(path.read_text())))
+            parsed = ast.parse(path.read_text())
+            strip = _Strip(parsed)
+            tree = ast.fix_missing_locations(strip.visit(parsed))
             if strip.taken_out:
                 path.write_text(ast.unparse(tree) + "\n")
                 taken_out += strip.taken_out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Protocol, runtime_checkable
@@ -32,6 +32,10 @@ class StepScope(Protocol):
 
     def note(self, **figures: int | float | bool | None) -> None:
         """Figures of the step's row, by column name of the table `steps`."""
+        ...
+
+    def note_later(self, make: Callable[[], Mapping[str, int | float | bool | None]]) -> None:
+        """The same, computed when the row is made: from objects that will not have changed by then."""
         ...
 
     def late(self) -> LateStep:

@@ -6,6 +6,8 @@ costs.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from .made import Made
 
 
@@ -37,6 +39,9 @@ class NullScope:
 
     def note(self, **figures: int | float | bool | None) -> None:
         """Figures that nobody keeps."""
+
+    def note_later(self, make: Callable[[], Mapping[str, int | float | bool | None]]) -> None:
+        """Figures that nobody makes."""
 
     def late(self) -> NullContext:
         """A hand-off that nobody times."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Protocol
@@ -50,7 +50,7 @@ class Step:
     """
 
     __slots__ = (
-        "_keeper", "_late", "_noted", "complete", "end_ns", "held", "is_open", "number", "phase", "start_ns",
+        "_keeper", "_late", "_later", "_noted", "complete", "end_ns", "held", "is_open", "number", "phase", "start_ns",
         "visible_ns", "warmup",
     )  # fmt: skip
     keeps_figures = True
@@ -58,6 +58,7 @@ class Step:
     def __init__(self, keeper: StepKeeper, number: int, *, warmup: bool) -> None:
         self._keeper = keeper
         self._noted: dict[str, Figure] | None = None
+        self._later: tuple[Callable[[], Mapping[str, Figure]], ...] = ()
         self._late = self.held = self.is_open = False
         self.visible_ns: int | None = None
         self.number = number
@@ -71,6 +72,10 @@ class Step:
             self._noted = figures
         else:
             self._noted.update(figures)
+
+    def note_later(self, make: Callable[[], Mapping[str, Figure]]) -> None:
+        """See StepScope.note_later."""
+        self._later = (*self._later, make)
 
     def late(self) -> LateTokens:
         """Hold this step's row back until its tokens have come back (see `LateTokens`)."""
@@ -100,6 +105,8 @@ class Step:
         latency_ns is the step's own duration unless it was noted, or ends where late tokens were there; null for a
         step that never finished, and for one whose tokens never came back.
         """
+        for make in self._later:
+            self.note(**make())
         over_ns = self.visible_ns if self._late else self.end_ns if self.complete else None
         figures = {"latency_ns": None if over_ns is None else over_ns - self.start_ns, **(self._noted or {})}
         return (

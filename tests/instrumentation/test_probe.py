@@ -1,5 +1,7 @@
 """The probe on a clock that the test moves: rows, depths, exceptions, marks that come late or never."""
 
+from contextlib import ExitStack
+
 import pytest
 from stepscope.instrumentation.probe import Ledger, NullProbe, Probe
 from stepscope.instrumentation.probe import phases as phases_module
@@ -89,6 +91,81 @@ def test_noted_figures_are_the_columns_of_the_schema():
 def test_a_figure_without_a_column_is_our_own_mistake():
     with Probe(Ledger(), TickingClock()).step(0) as step, pytest.raises(AssertionError, match="num_apples"):
         step.note(num_apples=1)
+
+
+def test_figures_may_be_made_with_the_row():
+    # GIVEN a step that hands over how its figures are made
+    ledger, made = Ledger(), []
+    with Probe(ledger, TickingClock()).step(0) as step:
+        step.note(num_reqs=1, num_tokens=2)
+        step.note_later(lambda: made.append("made") or {"num_tokens": 7})
+    assert made == []
+    # WHEN somebody reads THEN they stand in the row, once
+    row = dict(zip(STEP_FIGURES, ledger.rows["steps"][0][3:], strict=False))
+    assert (row["num_reqs"], row["num_tokens"], made) == (1, 7, ["made"])
+    assert len(ledger.rows["steps"]) == 1
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_an_exit_stack_enters_a_range_as_with_does(kept):
+    ledger = Ledger()
+    probe = Probe(ledger, TickingClock())
+    for one in (probe, NullProbe()):
+        held = one.range("r")
+        with ExitStack() as stack:
+            assert stack.enter_context(held if kept else one.range("r")) is None
+    assert [row[2:7] for row in ledger.rows["spans"]] == [("r", "range", 0, 10, 20)]
+
+
+def test_rows_of_late_tokens_keep_the_order_and_their_latency_ends_with_them():
+    # GIVEN two steps of which the first waits for its tokens
+    ledger = Ledger()
+    probe = Probe(ledger, TickingClock())
+    with probe.step(0) as step:
+        late = step.late()
+    run_step(probe, 1)
+    assert ledger.rows["steps"] == []
+    # WHEN they come, between steps: what is written meanwhile belongs to the step that ended last
+    with late:
+        assert ledger.step == 1
+    assert ledger.step is None
+    rows = ledger.rows["steps"]
+    at = 1 + [column.name for column in STEPS].index("latency_ns")
+    assert [row[0] for row in rows] == [0, 1]
+    assert rows[0][at] > rows[0][2] - rows[0][1]
+    assert rows[1][at] == rows[1][2] - rows[1][1]
+
+
+def test_tokens_that_never_come_give_no_latency():
+    ledger = Ledger()
+    probe = Probe(ledger, TickingClock())
+    with probe.step(0) as step:
+        step.late()
+    probe.finish()
+    (row,) = ledger.rows["steps"]
+    assert row[1 + [column.name for column in STEPS].index("latency_ns")] is None
+
+
+def test_an_interrupt_between_the_halves_of_an_end_costs_that_range_only():
+    # GIVEN a step in which a Ctrl-C comes between a range's clock and its name
+    ledger = Ledger()
+    probe = Probe(ledger, TickingClock())
+    with probe.step(0), probe.range("whole"):
+        pass
+
+    def interrupted():
+        with probe.step(1):
+            probe.range("torn").__enter__()
+            probe._log.noted.append(5)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    run_step(probe, 2)
+    # THEN its range ends with its step, and all others are what they are
+    assert [(row[0], row[2]) for row in ledger.rows["spans"]][:2] == [(0, "whole"), (1, "torn")]
+    assert [row[-1] for row in ledger.rows["steps"]] == [True, False, True]
+    assert len([row for row in ledger.rows["spans"] if row[0] == 2]) == 6
 
 
 @pytest.mark.parametrize(("noted", "latency"), [({}, 10), ({"latency_ns": 99}, 99), ({"latency_ns": None}, None)])
