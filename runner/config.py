@@ -19,6 +19,7 @@ SlotMappingBackend = Literal["triton", "torch", "host"]
 LogitsMode = Literal["last_position", "all_positions"]
 GraphModeSwitch = Literal["none", "piecewise", "full", "full_decode_only", "full_and_piecewise"]
 AttentionSwitch = Literal["auto", "torch", "triton"]
+DispatchRulesSwitch = Literal["v1", "v2"]
 MetadataReuse = Literal["shared", "per_layer"]
 TokenHandoff = Literal["sync", "async_slice", "async_scatter", "async_auto"]
 Correction = Literal["host", "device"]
@@ -57,6 +58,8 @@ class RunnerConfig:
     kernel_block_size: int | None = None
     model: str = "tiny"
     model_seed: int = 0
+    batch_state: BatchState = "persistent"
+    block_table_commit: BlockTableCommit = "full"
     commit_order: CommitOrder = "first"
     copy_stream: CopyStream = "compute"
     device_buffers: DeviceBuffers = "single_guarded"
@@ -68,6 +71,7 @@ class RunnerConfig:
     attention: AttentionSwitch = "auto"
     metadata_reuse: MetadataReuse = "shared"
     graph_mode: GraphModeSwitch = "none"
+    dispatch_rules: DispatchRulesSwitch = "v2"
     capture_sizes: str | tuple[int, ...] = "default"
     max_capture_size: int | None = None
     token_handoff: TokenHandoff = "sync"

@@ -52,6 +52,16 @@ RULES = (
         " readers; use single_guarded",
     ),
     Rule(
+        lambda c: c.batch_state == "rebuild" and c.block_table_commit != "full",
+        "block_table_commit: {c.block_table_commit} with batch_state rebuild, which writes every row in each step:"
+        " nothing is ever clean; use full",
+    ),
+    Rule(
+        lambda c: c.batch_state == "rebuild" and c.commit_order == "skip",
+        "commit_order: skip with batch_state rebuild, which writes every row in each step: no copy can ever be skipped;"
+        " use persistent or stable_slots",
+    ),
+    Rule(
         lambda c: c.copy_stream == "compute" and c.device_buffers in ("double", "staged_d2d"),
         "device_buffers: {c.device_buffers} means nothing on copy_stream compute, where a copy waits for the forward"
         " before it whatever it fills; use copy_stream dedicated",

@@ -17,7 +17,7 @@ from .buffers.factory import BufferFactory
 from .buffers.make_tables import TableFactory
 from .config import RunnerConfig
 from .devices.base import Device
-from .dispatch import Dispatcher, row_capacity
+from .dispatch import Dispatcher, graph_limits, make_dispatcher
 from .executor import Executor
 from .handoff.outputs import OutputRing
 from .handoff.strategy import Handoff, make_handoff
@@ -39,7 +39,7 @@ from .speculation.synthetic import Continuations
 from .speculation.verification import buffer_size, make_placement
 from .state.block_table import aligned_width
 from .state.block_tables import BlockTables
-from .state.input_batch import InputBatch
+from .state.make_batch import make_batch, table_order
 from .state.update import WorkerState
 
 
@@ -58,7 +58,7 @@ class Site:
     @property
     def rows(self) -> int:
         """Rows of the per-request device buffers."""
-        return row_capacity(self.config.graph_mode, self.sizes, self.config.max_num_seqs)
+        return graph_limits(self.config, self.sizes).rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,10 @@ def build_stages(site: Site) -> Stages:
     of_layer = [spec.group for spec in layers.layers]
     cache = allocate_group_caches(device, model.config, config.num_blocks, tables.groups, of_layer)
     executor = Executor(device, model, cache, layers, config)
-    dispatcher = Dispatcher(config.graph_mode, site.sizes, site.rows, site.ledger, device.captured)
+    dispatcher = make_dispatcher(config, site.sizes, site.ledger, device.captured)
     executor.capture_all(dispatcher.keys(), *inputs.container_sets)
     return Stages(
-        state=WorkerState(InputBatch(config, tables), site.points),
+        state=WorkerState(make_batch(config, tables), site.points),
         inputs=inputs,
         dispatcher=dispatcher,
         metadata=MetadataBuilder(layers, site.points),
@@ -124,7 +124,7 @@ def build_block_tables(site: Site, buffers: BufferFactory, ordering: CopyOrderin
     widths = [table_width(site.config, group) for group in groups]
     names = [numbered("block_table", index) for index in range(len(groups))]
     factory = TableFactory(site.device, buffers, names, (site.rows, widths), ordering.stream)
-    return BlockTables(groups, factory.make("full", "in_place"))
+    return BlockTables(groups, factory.make(site.config.block_table_commit, table_order(site.config.batch_state)))
 
 
 def layer_specs(groups: Sequence[KVGroup], model: ModelConfig) -> tuple[LayerSpec, ...]:

@@ -166,9 +166,7 @@ class InputPreparation:
 
     def _build_indices(self, batch: InputBatch, delta: StepDelta) -> _HostSide:
         num_reqs, buffers = batch.num_reqs, self._buffers
-        scheduled = np.fromiter(
-            map(delta.num_scheduled_tokens.__getitem__, batch.req_ids), dtype=np.int32, count=num_reqs
-        )
+        scheduled = batch.scheduled(delta.num_scheduled_tokens)
         computed = batch.num_computed[batch.rows]  # may be a view: it changes with the next update
         query_start_loc = buffers.query_start_loc.acquire()
         num_tokens = self._use.indices.boundaries(scheduled, query_start_loc)

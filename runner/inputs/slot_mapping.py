@@ -199,7 +199,7 @@ class HostSlotMapper:
         num_reqs, num_tokens = batch.num_reqs, flat.num_tokens
         logical, offset = np.divmod(flat.positions, self._block_size)
         table = batch.block_tables.tables[self._group].values
-        blocks = table[batch.rows_of(flat.req_indices), logical].astype(np.int64)
+        blocks = table[batch.columns_of(flat.req_indices), logical].astype(np.int64)
         slots = self._slots.acquire()
         slots[:num_tokens] = np.where(blocks == NULL_BLOCK, PAD_SLOT, blocks * self._block_size + offset)
         slots[num_tokens:] = PAD_SLOT

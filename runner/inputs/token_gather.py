@@ -35,7 +35,7 @@ class IndexSelectGather:
     def fill(self, batch: InputBatch, flat: FlatIndices, input_ids: IntArray) -> None:
         """Write the first Q entries; 64-bit indices, for rows * max_model_len passes 2^31."""
         index = self._index[: flat.num_tokens]
-        bases = self._row_base[batch.rows] if flat.uniform else self._row_base[batch.rows_of(flat.req_indices)]
+        bases = self._row_base[batch.rows] if flat.uniform else self._row_base[batch.columns_of(flat.req_indices)]
         np.add(bases, flat.positions, out=index)
         # mode "clip" writes straight into `out`; the default would go through a copy
         batch.token_ids.flat.take(index, out=input_ids[: flat.num_tokens], mode="clip")
@@ -49,7 +49,7 @@ class CatGather:
         if flat.num_tokens == 0:
             return
         members, starts, counts = np.unique(flat.req_indices, return_index=True, return_counts=True)
-        rows = batch.rows_of(members)
+        rows = batch.columns_of(members)
         pieces = []
         for row, start, count in zip(rows.tolist(), starts.tolist(), counts.tolist(), strict=True):
             first = int(flat.positions[start])

@@ -21,17 +21,41 @@ from .view import StepView, first_difference
 def row_bijection(view: StepView) -> str | None:
     """Row -> id and id -> row are inverse to each other, and the scheduled requests are exactly those with a row."""
     batch = view.batch
-    column = batch.id_column.values[: batch.num_reqs]
-    for row, req_id in enumerate(column):
+    everybody = batch.id_column.values
+    rows = step_rows(batch)
+    for row in rows:
+        req_id = everybody[row]
         if req_id is None or batch.row_of.get(req_id) != row:
             return f"row {row} holds {req_id!r}, whose row is {batch.row_of.get(req_id or '')}"
-    if any(req_id is not None for req_id in batch.id_column.values[batch.num_reqs :]):
-        return f"a row behind the {batch.num_reqs} live ones still holds a request"
-    if tuple(column) != view.inputs.req_ids:
-        return f"inputs were built for the rows {view.inputs.req_ids}, but the batch holds {tuple(column)}"
-    if batch.row_of.keys() != view.delta.num_scheduled_tokens.keys():
-        odd = min(batch.row_of.keys() ^ view.delta.num_scheduled_tokens.keys())
+    shown = tuple(everybody[row] for row in rows)
+    broken = _stray_row(batch)
+    if broken is not None:
+        return broken
+    if shown != view.inputs.req_ids:
+        return f"inputs were built for the rows {view.inputs.req_ids}, but the batch holds {shown}"
+    placed = batch.row_of.keys() if batch.leaves_when_unscheduled else set(view.inputs.req_ids)
+    if placed != view.delta.num_scheduled_tokens.keys():
+        odd = min(placed ^ view.delta.num_scheduled_tokens.keys())
         return f"{odd!r} has a row or is scheduled, but not both"
+    return None
+
+
+def step_rows(batch: InputBatch) -> list[int]:
+    """Where the requests of the step live, in its order."""
+    rows: list[int] = np.arange(batch.max_num_seqs)[batch.rows].tolist()
+    return rows
+
+
+def _stray_row(batch: InputBatch) -> str | None:
+    """A row that nobody owns is empty; where rows are packed, none lies behind those of the step."""
+    everybody = batch.id_column.values
+    if batch.leaves_when_unscheduled:
+        if any(req_id is not None for req_id in everybody[batch.num_reqs :]):
+            return f"a row behind the {batch.num_reqs} live ones still holds a request"
+        return None
+    for row, req_id in enumerate(everybody):
+        if req_id is not None and batch.row_of.get(req_id) != row:
+            return f"slot {row} still holds {req_id!r}, whose slot is {batch.row_of.get(req_id)}"
     return None
 
 
@@ -41,7 +65,7 @@ def row_ownership(view: StepView) -> str | None:
 
 
 def _count_differences(view: StepView) -> Iterable[str | None]:
-    batch, truths, rows = view.batch, view.truths, slice(len(view.truths))
+    batch, truths, rows = view.batch, view.truths, view.batch.rows
     yield first_difference(batch.num_tokens[rows], _ints(t.num_tokens for t in truths), "num_tokens")
     yield first_difference(batch.num_prompt[rows], _ints(t.prompt.size for t in truths), "num_prompt")
     yield first_difference(batch.num_computed[rows], view.expected_computed, "num_computed")
@@ -55,33 +79,34 @@ def _count_differences(view: StepView) -> Iterable[str | None]:
 def _row_differences(view: StepView) -> Iterable[str | None]:
     batch, tokens = view.batch, view.batch.token_ids.values
     generators = batch.sampling.generators
-    for row, (req_id, truth) in enumerate(zip(view.inputs.req_ids, view.truths, strict=True)):
+    rows = step_rows(batch)
+    for place, (row, req_id, truth) in enumerate(zip(rows, view.inputs.req_ids, view.truths, strict=True)):
         if tokens[row, : truth.num_tokens].tobytes() != truth.history():
             yield f"row {row} does not hold the token history of {req_id!r}"
-        yield from (_block_difference(view, row, group) for group in range(len(view.groups)))
+        yield from (_block_difference(view, place, row, group) for group in range(len(view.groups)))
         state = view.requests.get(req_id)
         if state is None:
             yield f"{req_id!r} has row {row}, but no request state"
             continue
-        yield _state_difference(state, truth)
-        if batch.generators.values[row] is not state.generator or generators.get(row) is not state.generator:
+        yield _state_difference(state, truth, counts=batch.counts_in_states)
+        if batch.generators.values[row] is not state.generator or generators.get(place) is not state.generator:
             yield f"row {row} draws from another request's generator than {req_id!r}"
 
 
-def _state_difference(state: CachedRequestState, truth: RequestTruth) -> str | None:
+def _state_difference(state: CachedRequestState, truth: RequestTruth, *, counts: bool) -> str | None:
     if state.block_ids != truth.blocks:
         return f"the state of {state.req_id!r} has blocks {_lists(state.block_ids)}, not {_lists(truth.blocks)}"
     if state.output_token_ids != truth.outputs:
         return f"the state of {state.req_id!r} has other output tokens than were sampled"
-    if state.num_computed_tokens != truth.num_computed:
+    if counts and state.num_computed_tokens != truth.num_computed:
         return f"the state of {state.req_id!r} counts {state.num_computed_tokens} computed, not {truth.num_computed}"
     return None
 
 
-def _block_difference(view: StepView, row: int, group: int) -> str | None:
+def _block_difference(view: StepView, place: int, row: int, group: int) -> str | None:
     """A row holds the blocks that its request owns; below a window, where nobody looks any more, null blocks."""
-    table, req_id = view.batch.block_tables.tables[group], view.inputs.req_ids[row]
-    blocks, owned = table.values[row, : table.num_blocks[row]], view.kernel_blocks(row, group)
+    table, req_id = view.batch.block_tables.tables[group], view.inputs.req_ids[place]
+    blocks, owned = table.values[row, : table.num_blocks[row]], view.kernel_blocks(place, group)
     if np.array_equal(blocks, owned):
         return None
     where = f" of group {group}" if group else ""
@@ -99,12 +124,13 @@ def _stale_tail(batch: InputBatch) -> str | None:
 
 def _stale_blocks(batch: InputBatch, table: BlockTable) -> str | None:
     columns = np.arange(table.columns_used)
-    live = table.values[: batch.num_reqs, : table.columns_used]
-    stale = np.argwhere((columns >= table.num_blocks[: batch.num_reqs, None]) & (live != 0))
+    live, lengths = table.values[batch.rows][:, : table.columns_used], table.num_blocks[batch.rows]
+    stale = np.argwhere((columns >= lengths[:, None]) & (live != 0))
     if not stale.size:
         return None
-    row, column = stale[0].tolist()
-    return f"row {row} shows block {live[row, column]} in column {column}, behind its {table.num_blocks[row]} blocks"
+    place, column = stale[0].tolist()
+    row = step_rows(batch)[place]
+    return f"row {row} shows block {live[place, column]} in column {column}, behind its {lengths[place]} blocks"
 
 
 def _first(differences: Iterable[str | None]) -> str | None:

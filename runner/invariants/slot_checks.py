@@ -77,7 +77,8 @@ def _table_fault(view: StepView, group: int) -> str | None:
     """What attention reads: live rows as on the host, rows behind the batch null."""
     table, num_reqs = view.batch.block_tables.tables[group], view.inputs.num_reqs
     on_device = host(view.inputs.groups[group].block_table[:, : table.columns_used])
-    stale = np.flatnonzero((on_device[:num_reqs] != table.values[:num_reqs, : table.columns_used]).any(axis=1))
+    on_host = table.values[view.batch.rows][:, : table.columns_used]
+    stale = np.flatnonzero((on_device[:num_reqs] != on_host).any(axis=1))
     if stale.size:
         row = int(stale[0])
         return f"row {row} of the device's block table is not what the host holds for {view.inputs.req_ids[row]!r}"

@@ -49,7 +49,7 @@ class BlockTables:
     def add_row(self, row: int, block_ids: Sequence[npt.ArrayLike]) -> None:
         """Make the row exactly `block_ids`: a new request, or a resumed one whose old blocks went back to the pool."""
         for group, table, ids in zip(self.groups, self.tables, block_ids, strict=True):
-            table.add_row(row, row_blocks(ids, group.ratio))
+            table.add_row(row, ids if group.ratio == 1 else row_blocks(ids, group.ratio))
 
     def append_row(self, row: int, block_ids: Sequence[npt.ArrayLike]) -> None:
         """Add blocks behind those that the row has."""

@@ -11,16 +11,13 @@ from ...errors import UsageError
 from ...workloads.step import CachedRequests
 from .input_batch import InputBatch
 from .request_state import CachedRequestState, own_blocks
-from .sampling_metadata import SamplingMetadata
 
 
 @dataclass(frozen=True, slots=True)
 class _Residents:
-    """Where the requests of a delta live, in the delta's order. `epoch` is the batch's metadata object, which is a new
-    one whenever membership changed.
-    """
+    """Where the requests of a delta live, in the delta's order. `epoch` is the batch's."""
 
-    epoch: SamplingMetadata
+    epoch: object
     req_ids: tuple[str, ...]
     rows: npt.NDArray[np.intp]
     states: list[CachedRequestState]
@@ -59,9 +56,13 @@ class CachedMerge:
 
     def _merge_residents(self, cached: CachedRequests, residents: _Residents, step: int) -> None:
         """The common step: every request has its row, most only count on."""
-        self.batch.num_computed[residents.rows] = cached.num_computed_tokens
-        for state, computed in zip(residents.states, cached.num_computed_tokens, strict=True):
-            state.num_computed_tokens = computed
+        computed = np.fromiter(cached.num_computed_tokens, dtype=np.int32, count=len(cached.req_ids))
+        self.batch.num_computed[residents.rows] = computed
+        if self.batch.counts_in_states:
+            for state, count in zip(residents.states, cached.num_computed_tokens, strict=True):
+                state.num_computed_tokens = count
+        if cached.new_block_ids.count(None) == len(cached.new_block_ids):
+            return
         singles: list[int] = []
         num_groups = len(self.batch.block_tables.tables)
         for index, blocks in enumerate(cached.new_block_ids):
@@ -110,7 +111,7 @@ class CachedMerge:
         batch, known = self.batch, self._known_residents
         if cached.resumed_req_ids:
             return None
-        steady = known is not None and not batch.changed and known.epoch is batch.sampling
+        steady = known is not None and not batch.changed and known.epoch is batch.epoch
         if known is not None and steady and known.req_ids == cached.req_ids:
             return known
         try:
@@ -118,7 +119,7 @@ class CachedMerge:
         except KeyError:
             return None
         states = list(map(self.requests.__getitem__, cached.req_ids))
-        found = _Residents(batch.sampling, cached.req_ids, rows, states)
+        found = _Residents(batch.epoch, cached.req_ids, rows, states)
         if not batch.changed:
             self._known_residents = found
         return found

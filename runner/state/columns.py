@@ -92,6 +92,8 @@ class PrefixColumn:
         used = 0
         for piece in pieces:
             part = np.asarray(piece)
+            if not part.size:
+                continue
             self.values[row, used : used + part.size] = part
             used += part.size
         self._set_length(row, used)

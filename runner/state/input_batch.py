@@ -7,6 +7,7 @@ is declared as a column, and clear, move and swap go over all declared columns, 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -34,6 +35,11 @@ class InputBatch:
     `changed` is True from the first change of membership until `refresh_metadata`.
     `moves` lists (from, to) of the rows moved by condense and swap since `begin_step`.
     """
+
+    leaves_when_unscheduled = True
+    """Whether a request that sits a step out gives its row up."""
+    counts_in_states = True
+    """Whether a resident request's state counts its computed tokens as well as its row does."""
 
     def __init__(self, config: RunnerConfig, block_tables: BlockTables) -> None:
         rows = config.max_num_seqs
@@ -66,6 +72,7 @@ class InputBatch:
         self.top_k: npt.NDArray[Any] = self._top_k.values
         self.top_p: npt.NDArray[Any] = self._top_p.values
         self.num_tokens = self.token_ids.lengths
+        self._any_seeded = False  # whether anybody has had a stream since the last look
         self.row_of: dict[str, int] = {}
         self._holes: list[int] = []
         self.moves: list[tuple[int, int]] = []
@@ -83,9 +90,10 @@ class InputBatch:
         """Where the step's requests live in the columns, in the step's order: here packed in front."""
         return slice(0, len(self.row_of))
 
-    def rows_of(self, members: IntArray) -> IntArray:
-        """Where requests live, given by their places in the step's order."""
-        return members
+    @property
+    def epoch(self) -> object:
+        """A new object whenever a row may have changed hands; compared by identity."""
+        return self.sampling
 
     def begin_step(self) -> None:
         """Forget the moves of the step before."""
@@ -93,7 +101,7 @@ class InputBatch:
 
     def add_request(self, state: CachedRequestState) -> int:
         """Give the request the smallest empty row, or the next one; spread its state over the columns."""
-        row = heapq.heappop(self._holes) if self._holes else self.num_reqs
+        row = heapq.heappop(self._holes) if self._holes else len(self.row_of)
         if row >= self.max_num_seqs:
             raise UsageError(f"request {state.req_id!r}: all {self.max_num_seqs} rows are taken; raise max_num_seqs")
         self.row_of[state.req_id] = row
@@ -104,7 +112,9 @@ class InputBatch:
         self.temperature[row] = state.sampling.temperature
         self.top_k[row] = state.sampling.top_k
         self.top_p[row] = state.sampling.top_p
-        self.generators.values[row] = state.generator
+        if state.generator is not None:
+            self.generators.values[row] = state.generator
+            self._any_seeded = True
         self.block_tables.add_row(row, state.block_ids)
         self.changed = True
         return row
@@ -119,6 +129,15 @@ class InputBatch:
         heapq.heappush(self._holes, row)
         self.changed = True
         return row
+
+    def settle(self, num_scheduled: Mapping[str, int]) -> None:
+        """Membership is complete: put the requests of the step in order; here by packing the rows."""
+        self.condense()
+
+    def scheduled(self, num_scheduled: Mapping[str, int]) -> IntArray:
+        """[R] tokens of each request in the step's order; good behind `refresh_metadata`."""
+        counts = map(num_scheduled.__getitem__, self.req_ids)
+        return np.fromiter(counts, dtype=np.int32, count=len(self.req_ids))
 
     def condense(self) -> None:
         """Move the last live row into the smallest hole until rows are packed again.
@@ -138,7 +157,7 @@ class InputBatch:
     def pass_windows(self) -> None:
         """Null the blocks that the rows' sliding windows have left behind."""
         if self.block_tables.windowed:
-            self.block_tables.pass_windows(slice(0, self.num_reqs), self.num_computed[: self.num_reqs])
+            self.block_tables.pass_windows(self.rows, self.num_computed[self.rows])
 
     def swap_rows(self, first: int, second: int) -> None:
         """Exchange two live rows."""
@@ -177,7 +196,7 @@ class InputBatch:
         self.token_ids.values[rows, self.num_tokens[rows] + offsets] = token_ids
         self.num_tokens[distinct] = ends
 
-    def columns_of(self, places: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    def columns_of(self, places: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Where the requests at `places` of the step live in the columns: row by row here."""
         return places
 
@@ -186,25 +205,38 @@ class InputBatch:
         if not self.changed:
             return self.sampling
         self.changed = False
-        rows = self.num_reqs
-        ids = self.id_column.values[:rows]
-        assert None not in ids, "a row inside the batch is empty"
-        self.req_ids = tuple(cast("list[str]", ids))
-        greedy = int(np.count_nonzero(self.temperature[:rows] == 0.0))
-        generators = self.generators.values[:rows]
-        seeded = enumerate(generators if generators.count(None) < rows else ())  # mostly nobody has one
+        self.req_ids = self._ids()
+        rows, num_reqs = self.rows, len(self.req_ids)
+        temperature = self.temperature[rows].copy()
+        greedy = num_reqs - int(np.count_nonzero(temperature))
         masks = self.forbidden.values
         self.sampling = SamplingMetadata(
-            num_reqs=rows,
-            temperature=self.temperature[:rows].copy(),
-            top_k=self.top_k[:rows].copy(),
-            top_p=self.top_p[:rows].copy(),
-            generators={row: generator for row, generator in seeded if generator is not None},
-            forbidden=masks[:rows].copy() if masks is not None and self.forbidden.in_use else None,
-            all_greedy=greedy == rows,
+            num_reqs=num_reqs,
+            temperature=temperature,
+            top_k=self.top_k[rows].copy(),
+            top_p=self.top_p[rows].copy(),
+            generators=self._seeded(num_reqs),
+            forbidden=masks[rows].copy() if masks is not None and self.forbidden.in_use else None,
+            all_greedy=greedy == num_reqs,
             all_random=greedy == 0,
         )
         return self.sampling
+
+    def _ids(self) -> tuple[str, ...]:
+        """The requests of the step in its order."""
+        ids = self.id_column.values[: self.num_reqs]
+        assert None not in ids, "a row inside the batch is empty"
+        return tuple(cast("list[str]", ids))
+
+    def _seeded(self, num_reqs: int) -> dict[int, SeededStream]:
+        """By place in the step, the requests with a random stream of their own: mostly nobody."""
+        streams = self.generators.values
+        if not self._any_seeded:
+            return {}
+        self._any_seeded = streams.count(None) < len(streams)
+        columns = self.columns_of(np.arange(num_reqs)).tolist()
+        found = ((place, streams[column]) for place, column in enumerate(columns))
+        return {place: stream for place, stream in found if stream is not None}
 
     def _id_at(self, row: int) -> str:
         req_id = self.id_column.values[row]

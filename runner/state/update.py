@@ -59,7 +59,7 @@ class WorkerState:
         arriving += self._merge_cached(delta.cached, delta.step)
         for state in arriving:
             self._add(state)
-        batch.condense()
+        batch.settle(delta.num_scheduled_tokens)
         batch.pass_windows()
         batch.refresh_metadata()
         if batch.num_reqs != len(delta.num_scheduled_tokens):
@@ -93,14 +93,16 @@ class WorkerState:
                 state.drop_in_flight(delta.step)
 
     def _remove_unscheduled(self, delta: StepDelta) -> None:
-        """Take rows from requests that sit this step out; a forced resume also gives its row up and comes back.
+        """Take rows from requests that sit this step out, where the batch wants that, and from those that lost their
+        blocks; a forced resume gives its row up as well, and comes back.
 
         Their state stays: the scheduler will send differences to it later.
         """
-        staying = delta.num_scheduled_tokens.keys()
-        resumed = delta.cached.resumed_req_ids
-        leaving = self.batch.row_of.keys() - staying
-        for req_id in leaving | (self.batch.row_of.keys() & resumed) if resumed else leaving:
+        resumed, row_of = delta.cached.resumed_req_ids, self.batch.row_of
+        leaving = row_of.keys() - delta.num_scheduled_tokens.keys() if self.batch.leaves_when_unscheduled else set()
+        if resumed or delta.preempted_req_ids:
+            leaving |= row_of.keys() & {*resumed, *delta.preempted_req_ids}
+        for req_id in leaving:
             self.batch.remove_request(req_id)
 
     def _create(self, new: NewRequest, step: int) -> CachedRequestState:

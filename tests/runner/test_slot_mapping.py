@@ -68,7 +68,7 @@ def by_mapper(kind, step):
     flat = builder.build(scheduled, computed, boundaries, positions)
     table = np.asarray(step["table"], dtype=np.int32)
     tables = SimpleNamespace(tables=[SimpleNamespace(values=table)])
-    batch = SimpleNamespace(num_reqs=rows, block_tables=tables, rows_of=lambda members: members)
+    batch = SimpleNamespace(num_reqs=rows, block_tables=tables, columns_of=lambda members: members)
     fenced = []
     fence = partial(fenced.append, True)
     slots, logits = (torch.full((size,), 12345, dtype=torch.int64) for size in (tokens, rows))

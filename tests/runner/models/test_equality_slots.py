@@ -1,0 +1,77 @@
+"""Greedy text equals Hugging Face's whatever keeps the batch and however its block tables reach the device."""
+
+import numpy as np
+import pytest
+from stepscope.runner.buffers.device_tables import ByIndexMap
+from stepscope.runner.buffers.table_diffs import DiffTable
+
+TIGHT = {"max_num_batched_tokens": 48, "max_num_seqs": 16, "num_blocks": 240}
+DESIGNS = [
+    ("persistent", "dirty_rows"),
+    ("persistent", "staged"),
+    ("stable_slots", "full"),
+    ("stable_slots", "dirty_rows"),
+    ("stable_slots", "staged"),
+    ("rebuild", "full"),
+]
+
+
+@pytest.mark.parametrize(("batch_state", "block_table_commit"), DESIGNS)
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+def test_chunks_preemptions_and_resumes(run, reference, device, batch_state, block_table_commit):
+    outcome = run(
+        reference.requests, device=device, batch_state=batch_state, block_table_commit=block_table_commit,
+        check="every", **TIGHT,
+    )  # fmt: skip
+    assert outcome.num_cut > 20
+    assert outcome.num_resumed > 3
+    assert outcome.outputs == reference.outputs
+
+
+@pytest.mark.parametrize(("batch_state", "block_table_commit"), [DESIGNS[1], DESIGNS[4], DESIGNS[5]])
+@pytest.mark.parametrize(
+    "switches",
+    [
+        {"graph_mode": "full_and_piecewise", "capture_sizes": (7, 23, 45), "copy_stream": "dedicated"},
+        {"copy_stream": "dedicated", "device_buffers": "double", "commit_order": "last"},
+        {"copy_stream": "dedicated", "device_buffers": "staged_d2d", "slot_mapping": "host", "token_gather": "cat"},
+    ],
+    ids=["graphs", "double", "landing"],
+)
+def test_together_with_other_switches(run, reference, switches, batch_state, block_table_commit):
+    outcome = run(
+        reference.requests, batch_state=batch_state, block_table_commit=block_table_commit, resets=(5, 20, 21),
+        **TIGHT, **switches,
+    )  # fmt: skip
+    assert outcome.num_resumed >= 16
+    assert outcome.outputs == reference.outputs
+
+
+def test_mutant_a_stale_index_map_changes_tokens(run, reference, monkeypatch):
+    arrange, made = ByIndexMap.arrange, []
+
+    def stale(self, rows):
+        """The map of step 20 never arrives."""
+        made.append(rows)
+        if len(made) != 20:
+            arrange(self, rows)
+
+    monkeypatch.setattr(ByIndexMap, "arrange", stale)
+    outcome = run(reference.requests, batch_state="stable_slots", block_table_commit="staged", **TIGHT)
+    assert outcome.outputs != reference.outputs
+
+
+def test_mutant_a_difference_forgotten_when_a_slot_changes_hands(run, reference, monkeypatch):
+    """The device is told only what lies behind the blocks that the slot's former owner had there."""
+    take = DiffTable.take
+
+    def only_behind(self):
+        there = self._there.copy()
+        diffs = take(self)
+        ends = diffs.starts + diffs.counts
+        starts = np.minimum(np.maximum(diffs.starts, there[diffs.rows]), ends)
+        return diffs._replace(starts=starts, counts=ends - starts)
+
+    monkeypatch.setattr(DiffTable, "take", only_behind)
+    outcome = run(reference.requests, batch_state="stable_slots", block_table_commit="staged", **TIGHT)
+    assert outcome.outputs != reference.outputs
