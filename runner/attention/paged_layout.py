@@ -68,13 +68,13 @@ class PagedLayout:
 def lay_out(common: CommonAttentionMetadata, block_size: int) -> PagedLayout:
     """Cut a step: rows with one query into buckets of similar length, the others alone, padding rows nowhere."""
     starts = common.query_start_loc_cpu[: common.num_reqs + 1]
-    query_lens, seq_lens = np.diff(starts), common.seq_lens_cpu[: common.num_reqs]
+    query_lens, seq_lens = np.diff(starts), _lengths(common)
     single = np.flatnonzero((query_lens == 1) & (seq_lens > 0))
     many = np.flatnonzero((query_lens > 1) & (seq_lens > 0))
     blocks = _first_blocks(common.window, seq_lens, query_lens, block_size)
     read = seq_lens - blocks * block_size
-    buckets = (_bucket(common, rows, blocks[rows], block_size) for rows in _similar(single, read))
-    rows = (_row(common, int(row), int(blocks[row]), block_size) for row in many)
+    buckets = (_bucket(common, rows, read[rows], blocks[rows], block_size) for rows in _similar(single, read))
+    rows = (_row(common, int(row), int(read[row]), int(blocks[row]), block_size) for row in many)
     return PagedLayout(_cache_write(common), tuple(buckets), tuple(rows))
 
 
@@ -111,10 +111,18 @@ def _first_blocks(
     return first
 
 
+def _lengths(common: CommonAttentionMetadata) -> npt.NDArray[np.int32]:
+    """[R'] what the device holds, where that is at hand: the host's may still count drafts that were rejected."""
+    if common.seq_lens.device.type != "cpu":
+        return common.seq_lens_cpu[: common.num_reqs]
+    lengths: npt.NDArray[np.int32] = common.seq_lens[: common.num_reqs].numpy().copy()
+    return lengths
+
+
 def _bucket(
-    common: CommonAttentionMetadata, rows: npt.NDArray[np.intp], first_blocks: npt.NDArray[np.int32], block_size: int
-) -> SingleQueryBucket:
-    lens = common.seq_lens_cpu[rows] - first_blocks * block_size
+    common: CommonAttentionMetadata, rows: npt.NDArray[np.intp], lens: npt.NDArray[np.int32],
+    first_blocks: npt.NDArray[np.int32], block_size: int,
+) -> SingleQueryBucket:  # fmt: skip
     max_len = int(lens.max())
     device = common.block_table.device
     table = common.block_table[torch.from_numpy(rows).to(device)]
@@ -141,10 +149,10 @@ def _mask(lens: npt.NDArray[np.int32], max_len: int, window: int | None) -> torc
     return mask.view(lens.size, 1, 1, max_len)
 
 
-def _row(common: CommonAttentionMetadata, row: int, first_block: int, block_size: int) -> ManyQueryRow:
-    seq_len = int(common.seq_lens_cpu[row])
-    blocks = common.block_table[row, first_block : -(-seq_len // block_size)]
+def _row(
+    common: CommonAttentionMetadata, row: int, num_keys: int, first_block: int, block_size: int
+) -> ManyQueryRow:
+    blocks = common.block_table[row, first_block : first_block - (-num_keys // block_size)]
     start, end = common.query_start_loc_cpu[row : row + 2].tolist()
-    num_keys = seq_len - first_block * block_size
     limits = common.window is not None and num_keys > common.window
     return ManyQueryRow(start, end, num_keys, blocks, common.window if limits else None)
