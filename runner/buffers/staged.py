@@ -74,6 +74,7 @@ class StagedTable:
         slots = len(supply.slots) if isinstance(supply, PinnedRing) else 0
         self._stale = np.ones((slots, mirror.shape[0]), dtype=np.bool_)  # rows that a slot has not got yet
         self._changed = np.zeros(mirror.shape[0], dtype=np.bool_)  # rows written since the last publish
+        self._columns = 0  # from here on no row was ever written: slots hold zeros there, as the mirror does
         self._row_bytes = mirror.shape[1] * mirror.element_size()
         self._behind = [True] * slots  # slots with a stale row at all: in steady decoding most publishes find none
         self._touched = True
@@ -90,9 +91,11 @@ class StagedTable:
 
     def touch(
         self, row: int | npt.NDArray[np.intp], start: int | npt.NDArray[np.int32] = 0,
-        end: int | npt.NDArray[np.int32] = 0,
+        end: int | npt.NDArray[np.int32] | None = None,
     ) -> None:
-        """The mirror's row, or rows, were written; here rows travel whole, so it does not matter where."""
+        """The mirror's row, or rows, were written, before the column `end` (None: anywhere)."""
+        last = self.mirror.shape[1] if end is None else end if isinstance(end, int) else int(end.max())
+        self._columns = max(self._columns, last)
         self._outdated = [True] * self._sets.count
         self._stale[:, row] = True
         self._changed[row] = True
@@ -137,6 +140,6 @@ class StagedTable:
             return
         stale = self._stale[slot.index]
         rows = np.flatnonzero(stale[:num_rows])
-        slot.array[rows] = self.mirror[rows]
+        slot.array[rows, : self._columns] = self.mirror[rows, : self._columns]
         stale[:num_rows] = False
         self._behind[slot.index] = bool(stale[num_rows:].any())

@@ -150,7 +150,7 @@ class DirtyTable:
         """The row, or rows, will travel whole."""
         self._lacking[:, row] = True
         self._outdated = [True] * len(self._outdated)
-        self.staged.touch(row)
+        self.staged.touch(row, start, end)
 
     def ids(self, diffs: RowDiffs, firsts: npt.NDArray[np.int32], out: npt.NDArray[np.int32]) -> None:
         """Whole rows behind each other."""

@@ -44,7 +44,7 @@ class FlatIndexBuilder:
         """
         num_reqs = num_scheduled.size
         query_start_loc[0] = 0
-        np.cumsum(num_scheduled, out=query_start_loc[1 : num_reqs + 1])
+        np.add.accumulate(num_scheduled, out=query_start_loc[1 : num_reqs + 1])
         num_tokens = int(query_start_loc[num_reqs])
         query_start_loc[num_reqs + 1 :] = num_tokens
         return num_tokens
@@ -56,13 +56,13 @@ class FlatIndexBuilder:
         num_reqs = num_scheduled.size
         num_tokens = int(query_start_loc[num_reqs])
         flat = positions[:num_tokens]
-        idle = bool(num_scheduled.min(initial=1) == 0)
+        idle = int(np.count_nonzero(num_scheduled)) < num_reqs
         if num_tokens == num_reqs and not idle:
             flat[:] = num_computed
             owners, offsets = self._arange[:num_tokens], self._zeros[:num_tokens]
             return FlatIndices(num_tokens, owners, offsets, flat, uniform=True, idle=False)
-        req_indices = np.repeat(self._arange[:num_reqs], num_scheduled)
+        req_indices = self._arange[:num_reqs].repeat(num_scheduled)
         query_pos = self._query_pos[:num_tokens]
-        np.subtract(self._arange[:num_tokens], query_start_loc[req_indices], out=query_pos)
-        np.add(num_computed[req_indices], query_pos, out=flat)
+        np.subtract(self._arange[:num_tokens], query_start_loc.take(req_indices), out=query_pos)
+        np.add(num_computed.take(req_indices), query_pos, out=flat)  # `take` costs less than indexing by int32
         return FlatIndices(num_tokens, req_indices, query_pos, flat, uniform=False, idle=idle)

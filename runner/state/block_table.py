@@ -46,16 +46,17 @@ class BlockTable:
 
     def append_each(self, rows: npt.NDArray[np.intp], block_ids: list[int]) -> None:
         """Add one block to each of `rows`, which are distinct."""
-        ends = self.num_blocks[rows]
-        last = int(ends.max()) + 1
+        places = self.num_blocks.take(rows)
+        ends = places + 1
+        last = int(ends.max())
         if last > self.width:
             raise self._overflow(last)
-        self.values[rows, ends] = block_ids
-        ends += 1
+        self.values[rows, places] = block_ids
         self.num_blocks[rows] = ends
-        self._reach[rows] = np.maximum(self._reach[rows], ends)
+        reach = np.maximum(self._reach.take(rows), ends)
+        self._reach[rows] = reach
         self.columns_used = max(last, self.columns_used)
-        self.staging.touch(rows, ends - 1, self._reach[rows])
+        self.staging.touch(rows, places, reach)
 
     def null_before(self, rows: npt.NDArray[np.intp] | slice, counts: npt.NDArray[np.int32]) -> None:
         """Null the first `counts` entries of each of `rows`; the rows stay as long as they are."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import UsageError
-from ...workloads.step import CachedRequests
+from ...workloads.step import BlockIds, CachedRequests
 from .input_batch import InputBatch
 from .request_state import CachedRequestState, own_blocks
 
@@ -68,7 +68,7 @@ class CachedMerge:
         for index, blocks in enumerate(cached.new_block_ids):
             if blocks is None:
                 continue
-            if len(blocks) == num_groups and all(len(ids) == 1 for ids in blocks):
+            if len(blocks) == num_groups and len(blocks[0]) == 1 and (num_groups == 1 or _singles(blocks)):
                 singles.append(index)
             else:
                 self._merge_blocks(residents.states[index], int(residents.rows[index]), cached, index, step)
@@ -123,6 +123,11 @@ class CachedMerge:
         if not batch.changed:
             self._known_residents = found
         return found
+
+
+def _singles(block_ids: BlockIds) -> bool:
+    """Whether each group gets one block."""
+    return all(len(ids) == 1 for ids in block_ids)
 
 
 def _known(requests: dict[str, CachedRequestState], req_id: str, step: int) -> CachedRequestState:

@@ -98,6 +98,10 @@ class PrefixColumn:
             used += part.size
         self._set_length(row, used)
 
+    def shorten(self, row: int, count: int) -> None:
+        """Take the last `count` numbers off the row."""
+        self._set_length(row, int(self.lengths[row]) - count)
+
     def clear(self, row: int) -> None:
         """Zero the live prefix."""
         self._set_length(row, 0)

@@ -19,8 +19,7 @@ from .request_state import CachedRequestState, make_generator, own_blocks
 
 @dataclass(frozen=True, slots=True)
 class UpdateFigures:
-    """What one delta did to the batch. `batch_overlap` is the Jaccard index of this and the last step's requests,
-    None when there is no step before or both are empty.
+    """What one delta did to the batch; `req_ids` are those of this step and of the last one, None before the first.
     """
 
     num_new: int
@@ -28,7 +27,15 @@ class UpdateFigures:
     num_resumed: int
     num_preempted: int
     num_moved_rows: int
-    batch_overlap: float | None
+    req_ids: tuple[tuple[str, ...], tuple[str, ...] | None]
+
+    @property
+    def batch_overlap(self) -> float | None:
+        """The Jaccard index of this and the last step's requests, computed when somebody asks: not while the device
+        waits. None when there is no step before or both are empty.
+        """
+        ids, before = self.req_ids
+        return None if before is None else jaccard(before, ids)
 
 
 class WorkerState:
@@ -98,8 +105,10 @@ class WorkerState:
 
         Their state stays: the scheduler will send differences to it later.
         """
-        resumed, row_of = delta.cached.resumed_req_ids, self.batch.row_of
-        leaving = row_of.keys() - delta.num_scheduled_tokens.keys() if self.batch.leaves_when_unscheduled else set()
+        resumed, row_of, scheduled = delta.cached.resumed_req_ids, self.batch.row_of, delta.num_scheduled_tokens
+        leaving: set[str] = set()
+        if self.batch.leaves_when_unscheduled and not row_of.keys() <= scheduled.keys():
+            leaving = row_of.keys() - scheduled.keys()
         if resumed or delta.preempted_req_ids:
             leaving |= row_of.keys() & {*resumed, *delta.preempted_req_ids}
         for req_id in leaving:
@@ -150,7 +159,7 @@ class WorkerState:
             num_resumed=len(delta.cached.resumed_req_ids),
             num_preempted=len(delta.preempted_req_ids),
             num_moved_rows=len(self.batch.moves),
-            batch_overlap=None if before is None else jaccard(before, ids),
+            req_ids=(ids, before),
         )
 
 

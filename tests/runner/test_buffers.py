@@ -220,6 +220,21 @@ def test_a_slot_takes_only_rows_that_changed_since_it_was_last_used(ledger, sim)
     assert [row["size_bytes"] for row in rows(ledger, "copies", COPIES)] == [48] * 4
 
 
+def test_a_slot_takes_no_column_that_was_never_written(ledger, sim):
+    table = BufferFactory(sim, ledger, ring_slots=2).table("blocks", 4, 6)
+    table.mirror[1, :2] = (3, 4)
+    table.touch(1, 0, 2)
+    table.mirror[2, 2:4] = (5, 6)
+    table.touch(np.array([2]), np.array([2]), np.array([4]))
+    table.mirror[:, 4:] = 99  # planted behind the last column that anybody reported
+    for _ in range(2):
+        table.publish(4)
+        assert table.gpu.tolist() == [[0] * 6, [3, 4, 0, 0, 0, 0], [0, 0, 5, 6, 0, 0], [0] * 6]
+    table.touch(3)  # a writer who does not say where may have written anywhere
+    table.publish(4)
+    assert table.gpu[3].tolist() == [0, 0, 0, 0, 99, 99]
+
+
 def test_rows_above_the_published_height_stay_stale_until_they_travel(ledger, sim):
     table = BufferFactory(sim, ledger, "pinned_single").table("blocks", 4, 1)
     table.mirror[3] = 5
