@@ -1,126 +1,99 @@
-"""Which container runs a step: eager, or a graph captured for the next larger size."""
+"""Which container runs a step: eager, or a captured graph that the rules find for it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from ..errors import UsageError
-from ..instrumentation.capture_sizes import padded_size_table
+from ..instrumentation.capture_sizes import Sizes, padded_size_table
+from ..instrumentation.probe.api import ProbeLike
 from ..instrumentation.probe.ledger import Ledger
-from .config import GraphModeSwitch
-from .devices.base import GraphKey, GraphMode
+from ..workloads.step import StepDelta
+from .config import RunnerConfig
+from .devices.base import GraphKey
+from .dispatch_rules import DispatchRules, GraphLimits, ModePair, make_rules, mode_pair
+from .dispatch_shape import BatchShape, shape_by_state, shape_of_inputs
 from .inputs.step_inputs import StepInputs
 from .plan import DispatchReason, ExecutionPlan
+from .state.input_batch import InputBatch
 
 
-@dataclass(frozen=True, slots=True)
-class ModePair:
-    """The graph mode of a uniform decode, and that of any other batch."""
-
-    decode: GraphMode
-    mixed: GraphMode
-
-
-MODE_PAIRS: dict[GraphModeSwitch, ModePair] = {
-    "none": ModePair("none", "none"),
-    "piecewise": ModePair("piecewise", "piecewise"),
-    "full": ModePair("full", "full"),
-    "full_decode_only": ModePair("full", "none"),
-    "full_and_piecewise": ModePair("full", "piecewise"),
-}
-
-
-def mode_pair(switch: GraphModeSwitch) -> ModePair:
-    """The pair behind the switch `graph_mode`."""
-    try:
-        return MODE_PAIRS[switch]
-    except KeyError:
-        known = ", ".join(MODE_PAIRS)
-        raise UsageError(f"graph_mode: unknown value {switch!r}; known are {known}") from None
-
-
-def row_capacity(switch: GraphModeSwitch, sizes: tuple[int, ...], max_num_seqs: int) -> int:
+def row_capacity(modes: ModePair, sizes: Sizes, max_num_seqs: int, decode_query_len: int = 1) -> int:
     """Rows that per-request buffers need: a full graph may pad a batch of `max_num_seqs` beyond it (50 -> 56)."""
-    table = padded_size_table(sizes)
-    if mode_pair(switch).decode != "full" or max_num_seqs >= len(table):
+    if modes.decode != "full":
         return max_num_seqs
-    return max(max_num_seqs, table[max_num_seqs])
+    staged = sorted({-(-size // decode_query_len) * decode_query_len for size in sizes})
+    table, tokens = padded_size_table(staged), max_num_seqs * decode_query_len
+    if tokens >= len(table):
+        return max_num_seqs
+    return max(max_num_seqs, table[tokens] // decode_query_len)
+
+
+def graph_limits(config: RunnerConfig, sizes: Sizes) -> GraphLimits:
+    """What the graphs of a runner are captured for. `sizes` are ignored when graphs are off."""
+    modes, query_len = mode_pair(config.graph_mode), config.decode_query_len
+    sizes = () if config.graph_mode == "none" else sizes
+    rows = row_capacity(modes, sizes, config.max_num_seqs, query_len)
+    return GraphLimits(modes, sizes, rows, query_len, config.max_num_batched_tokens)
 
 
 class Dispatcher:
     """Chooses a plan for each step and writes why into the table `dispatch`.
 
-    sizes        captured token counts, ascending; ignored when graphs are off
-    rows         row capacity of the containers (`row_capacity`)
     is_captured  whether a key can be replayed by now
+    Rules that need nothing of the prepared inputs decide before they are prepared (`before`), others behind (`after`).
     """
 
     def __init__(
-        self,
-        switch: GraphModeSwitch,
-        sizes: tuple[int, ...],
-        rows: int,
-        ledger: Ledger,
-        is_captured: Callable[[GraphKey], bool],
+        self, rules: DispatchRules, probe: ProbeLike, ledger: Ledger, is_captured: Callable[[GraphKey], bool]
     ) -> None:
-        self._pair = mode_pair(switch)
-        self._rows = rows
+        self._rules = rules
+        self._range = probe.range("dispatch")
         self._ledger = ledger
         self._is_captured = is_captured
-        self.sizes = () if switch == "none" else sizes
-        self._padded = padded_size_table(self.sizes)
 
     def keys(self) -> tuple[GraphKey, ...]:
         """Every graph that a step may ask for, largest first, so that captures can share memory."""
-        keys: dict[GraphKey, None] = {}
-        for size in sorted(self.sizes, reverse=True):
-            if self._pair.decode == "full" and (self._pair.mixed == "full" or size <= self._rows):
-                keys[self._key("full", size)] = None
-            if self._pair.mixed == "piecewise":
-                keys[self._key("piecewise", size)] = None
-        return tuple(keys)
+        return self._rules.keys()
 
-    def choose(self, inputs: StepInputs) -> ExecutionPlan:
+    def before(self, batch: InputBatch, delta: StepDelta) -> ExecutionPlan | None:
+        """The plan of a step with at least one token, before anything is prepared; None where the rules wait."""
+        if not self._rules.early:
+            return None
+        with self._range:
+            return self.choose(shape_by_state(batch, delta))
+
+    def after(self, inputs: StepInputs, early: ExecutionPlan | None) -> ExecutionPlan:
+        """The plan of the prepared step: the `early` one, or what rules that waited for it say."""
+        if early is not None:
+            return early
+        with self._range:
+            return self.choose(shape_of_inputs(inputs))
+
+    def choose(self, shape: BatchShape) -> ExecutionPlan:
         """The plan of a step that has at least one token."""
-        uniform = is_uniform_decode(inputs)
-        plan = self._plan(inputs.num_tokens, inputs.num_reqs, uniform)
+        plan = self._plan(shape, self._rules.uniform(shape))
         self._ledger.add(
             "dispatch", plan.num_tokens, plan.num_reqs, plan.uniform, plan.size, plan.mode, plan.reason
         )
         return plan
 
-    def _plan(self, num_tokens: int, num_reqs: int, uniform: bool) -> ExecutionPlan:
-        reason: DispatchReason
-        if not self.sizes:
+    def _plan(self, shape: BatchShape, uniform: bool) -> ExecutionPlan:
+        tokens, reqs = shape.num_tokens, shape.num_reqs
+        reason: DispatchReason = "mixed"
+        if not self._rules.largest:
             reason = "disabled"
-        elif num_tokens >= len(self._padded):
+        elif tokens > self._rules.largest:
             reason = "above_max"
-        else:
-            size = self._padded[num_tokens]
-            modes = self._modes(uniform)
-            for mode in modes:
-                key = self._key(mode, size)
-                rows = num_reqs if key.rows is None else key.rows
-                if rows >= num_reqs and self._is_captured(key):  # rows without tokens can outnumber the tokens
-                    return ExecutionPlan(mode, "hit", num_tokens, num_reqs, size, rows, uniform, size)
-            reason = "not_captured" if modes else "mixed"
-        return ExecutionPlan("none", reason, num_tokens, num_reqs, num_tokens, num_reqs, uniform)
-
-    def _modes(self, uniform: bool) -> tuple[GraphMode, ...]:
-        """Modes to try, best first. A decode may fall back to the mixed mode's graph, never the other way round."""
-        wanted = (self._pair.decode, self._pair.mixed) if uniform else (self._pair.mixed,)
-        return tuple(dict.fromkeys(mode for mode in wanted if mode != "none"))
-
-    def _key(self, mode: GraphMode, size: int) -> GraphKey:
-        return GraphKey(mode, size, min(size, self._rows) if mode == "full" else None)
+        for key in self._rules.candidates(shape):
+            reason = "not_captured"
+            rows = reqs if key.rows is None else key.rows
+            if rows >= reqs and self._is_captured(key):  # rows without tokens can outnumber the tokens
+                return ExecutionPlan(key.mode, "hit", tokens, reqs, key.tokens, rows, uniform, key.tokens)
+        return ExecutionPlan("none", reason, tokens, reqs, tokens, reqs, uniform)
 
 
-def is_uniform_decode(inputs: StepInputs) -> bool:
-    """Whether every request is past its prompt and has one token.
-
-    Decided by the requests' state: one token of a prompt looks like a decode and is none.
-    """
-    if inputs.num_tokens != inputs.num_reqs or inputs.num_scheduled.max(initial=0) > 1:
-        return False
-    return not inputs.is_prefilling.any()
+def make_dispatcher(
+    config: RunnerConfig, sizes: Sizes, probe: ProbeLike, ledger: Ledger, is_captured: Callable[[GraphKey], bool]
+) -> Dispatcher:
+    """The dispatcher for the switches `dispatch_rules` and `graph_mode`."""
+    return Dispatcher(make_rules(config.dispatch_rules, graph_limits(config, sizes)), probe, ledger, is_captured)

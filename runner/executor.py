@@ -13,7 +13,7 @@ from .attention.layers import LayerMetadata
 from .attention.metadata import AttentionBackend, CommonAttentionMetadata
 from .config import RunnerConfig
 from .devices.base import Device, GraphKey, NoGraphMemory, Work
-from .dispatch import mode_pair
+from .dispatch_rules import mode_pair
 from .inputs.containers import Containers
 from .inputs.step_inputs import GroupTensors, StepInputs
 from .models.kv_cache import KVCache
@@ -38,8 +38,8 @@ class Executor:
         self._backend = attention.backend
         # A slot-mapping kernel is the first reader of the block table's copy; without one the forward is.
         self._reads_table_first = config.slot_mapping == "host"
-        # Where mixed batches have no full graph, a full graph only ever meets rows of one token.
-        self._full_is_uniform = mode_pair(config.graph_mode).mixed != "full"
+        # Where mixed batches have no full graph, a full graph only ever meets decodes: rows of one token without drafts.
+        self._full_is_uniform = mode_pair(config.graph_mode).separate and config.decode_query_len == 1
         self._metadata: Sequence[object] = ()
         self.uncaptured: dict[GraphKey, str] = {}
         """Keys that the device had no memory for, each with the driver's reason."""

@@ -73,14 +73,17 @@ def map_to_kernel_blocks(block_ids: npt.ArrayLike, ratio: int) -> npt.NDArray[np
     ids = np.asarray(block_ids, dtype=np.int32)
     if ratio == 1:
         return ids
-    return (ids[:, None] * ratio + np.arange(ratio, dtype=np.int32)).reshape(-1)
+    first = np.multiply(ids, ratio, dtype=np.int32)[:, None]
+    return np.add(first, np.arange(ratio, dtype=np.int32), dtype=np.int32).reshape(-1)
 
 
 def row_blocks(block_ids: npt.ArrayLike, ratio: int) -> npt.NDArray[np.int32]:
     """`map_to_kernel_blocks` for a table's row, in which every part of the null block is the null block."""
     ids = np.asarray(block_ids, dtype=np.int32)
     blocks = map_to_kernel_blocks(ids, ratio)
-    return blocks if ratio == 1 else np.where(np.repeat(ids, ratio) == NULL_BLOCK, NULL_BLOCK, blocks)
+    if ratio > 1:
+        blocks[np.repeat(ids, ratio) == NULL_BLOCK] = NULL_BLOCK
+    return blocks
 
 
 def assign_layers(groups: Sequence[KVGroup], windows: Sequence[int | None] | None, num_layers: int) -> tuple[int, ...]:

@@ -38,8 +38,7 @@ class ModelRunner:
     ) -> None:
         self.device = device
         self.probe = probe
-        self._updating, self._dispatching = probe.range("update_states"), probe.range("dispatch")
-        self._describing = probe.range("attention_metadata")
+        self._updating, self._describing = probe.range("update_states"), probe.range("attention_metadata")
         self.checks = checks
         self.points = points
         self.state = stages.state
@@ -69,9 +68,9 @@ class ModelRunner:
                     update = self.state.update(delta)
                 if not delta.total_num_scheduled_tokens:
                     return self._idle_step(step, delta, update)
+                early = self.dispatcher.before(batch, delta)
                 inputs = self.inputs.prepare(batch, delta)
-                with self._dispatching:
-                    plan = self.dispatcher.choose(inputs)
+                plan = self.dispatcher.after(inputs, early)
                 with self._describing:
                     metadata = self.metadata.build(inputs, plan)
                 inputs = self.inputs.finish(batch, inputs)

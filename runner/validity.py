@@ -128,7 +128,7 @@ def validate(config: RunnerConfig, *, allow_hazards: bool = False) -> Sizes:
         max_capture_size=config.max_capture_size,
         num_speculative_tokens=config.num_drafts,
     )
-    if config.num_drafts:
+    if config.num_drafts and config.dispatch_rules == "v1":
         sizes = round_to_decodes(sizes, config.decode_query_len, config.max_num_batched_tokens)
     return () if config.graph_mode == "none" else sizes
 

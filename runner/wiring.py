@@ -97,7 +97,7 @@ def build_stages(site: Site) -> Stages:
     of_layer = [spec.group for spec in layers.layers]
     cache = allocate_group_caches(device, model.config, config.num_blocks, tables.groups, of_layer)
     executor = Executor(device, model, cache, layers, config)
-    dispatcher = make_dispatcher(config, site.sizes, site.ledger, device.captured)
+    dispatcher = make_dispatcher(config, site.sizes, site.probe, site.ledger, device.captured)
     executor.capture_all(dispatcher.keys(), *inputs.container_sets)
     return Stages(
         state=WorkerState(make_batch(config, tables), site.points),

@@ -42,14 +42,14 @@ def common_metadata(
     inputs: StepInputs, plan: ExecutionPlan, views: DeviceViews | None = None
 ) -> CommonAttentionMetadata:
     """The facts that every backend shares; `views` saves making them again."""
-    rows = plan.padded_reqs
+    rows, longest = plan.padded_reqs, int(inputs.num_scheduled.max())
     views = views or device_views(inputs, rows, plan.padded_tokens)
     return CommonAttentionMetadata(
         num_reqs=rows,
         num_actual_reqs=inputs.num_reqs,
         num_tokens=plan.padded_tokens,
         num_actual_tokens=inputs.num_tokens,
-        max_query_len=int(inputs.num_scheduled.max()),
+        max_query_len=longest,
         max_seq_len=int(inputs.seq_lens.max()),
         query_start_loc=views.query_start_loc,
         seq_lens=views.seq_lens,
@@ -59,7 +59,7 @@ def common_metadata(
         query_start_loc_cpu=pad_boundaries(inputs.query_start_loc, rows),
         seq_lens_cpu=_pad(inputs.seq_lens, rows),
         is_prefilling=pad_prefilling(inputs.is_prefilling, rows),
-        uniform=plan.uniform,
+        uniform=plan.uniform and longest == 1,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...errors import UsageError
 from ..config import AttentionSwitch, GraphModeSwitch
 from ..devices.base import Device
+from ..dispatch_rules import supported_mode
 from .metadata import AttentionBackend
 
 
@@ -17,9 +18,10 @@ def make_attention(
     """
     on_gpu = device.tensor_device.type == "cuda"
     if switch == "torch" and on_gpu and graph_mode.startswith("full"):
+        left = supported_mode(graph_mode, piecewise=True, support="never")
         raise UsageError(
             f"attention: torch waits for the GPU within a forward, which graph_mode {graph_mode} cannot capture;"
-            " use attention=triton, or graph_mode=piecewise"
+            f" use attention=triton, or graph_mode={left}"
         )
     if switch == "triton" or (switch == "auto" and on_gpu):
         from .triton_backend import TritonAttention

@@ -29,7 +29,7 @@ class CacheWrite:
 
 @dataclass(frozen=True, slots=True)
 class SingleQueryBucket:
-    """n rows with one query each that read similarly many keys: those of the row's blocks from the first on that it sees.
+    """n rows with one query each that read similarly many keys, each from its first block on that it sees.
 
     tokens  [n] int64, each row's place in the flat stream
     blocks  [n * blocks_per_row] physical block ids

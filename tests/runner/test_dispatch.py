@@ -1,34 +1,35 @@
-from types import SimpleNamespace
-
-import numpy as np
 import pytest
 from stepscope.errors import UsageError
 from stepscope.instrumentation.capture_sizes import padded_size_table, resolve_sizes
 from stepscope.instrumentation.probe.ledger import Ledger
+from stepscope.instrumentation.probe.null import NullProbe
 from stepscope.runner.devices.base import GraphKey
 from stepscope.runner.dispatch import Dispatcher, row_capacity
+from stepscope.runner.dispatch_rules import GraphLimits, make_rules, mode_pair
+from stepscope.runner.dispatch_shape import BatchShape
 
 SIZES = (1, 2, 4, 8)
 
 
-def step(num_scheduled, prefilling=()):
-    scheduled = np.asarray(num_scheduled, dtype=np.int32)
-    return SimpleNamespace(
-        num_tokens=int(scheduled.sum()),
-        num_reqs=scheduled.size,
-        num_scheduled=scheduled,
-        is_prefilling=np.isin(np.arange(scheduled.size), prefilling),
-    )
+def step(num_scheduled, decoding=True):
+    """A step by its counts; `decoding` is what the requests' state says."""
+    return BatchShape(sum(num_scheduled), len(num_scheduled), max(num_scheduled), decoding)
 
 
-def dispatcher(switch, sizes=SIZES, rows=8, captured=lambda key: True):
-    return Dispatcher(switch, sizes, rows, Ledger(), captured)
+def dispatcher(switch, sizes=SIZES, rows=8, captured=lambda key: True, rules="v2", query_len=1):
+    sizes = () if switch == "none" else sizes
+    limits = GraphLimits(mode_pair(switch), sizes, rows, query_len)
+    ledger = Ledger()
+    chooser = Dispatcher(make_rules(rules, limits), NullProbe(), ledger, captured)
+    chooser.ledger = ledger
+    return chooser
 
 
 def shape(plan):
     return plan.mode, plan.reason, plan.padded_tokens, plan.padded_reqs, plan.size
 
 
+@pytest.mark.parametrize("rules", ["v1", "v2"])
 @pytest.mark.parametrize(
     ("switch", "decode", "mixed"),
     [
@@ -39,15 +40,15 @@ def shape(plan):
         ("full_and_piecewise", ("full", "hit", 4, 4, 4), ("piecewise", "hit", 8, 3, 8)),
     ],
 )
-def test_each_switch_is_a_pair_of_modes(switch, decode, mixed):
-    chooser = dispatcher(switch)
+def test_each_switch_is_a_pair_of_modes(switch, decode, mixed, rules):
+    chooser = dispatcher(switch, rules=rules)
     assert shape(chooser.choose(step([1, 1, 1]))) == decode
-    assert shape(chooser.choose(step([1, 3, 1], prefilling=[1]))) == mixed
+    assert shape(chooser.choose(step([1, 3, 1], decoding=False))) == mixed
 
 
 def test_a_prompt_chunk_of_one_token_is_not_a_decode():
-    # Three requests of one token each; the middle one is still in its prompt.
-    plan = dispatcher("full_decode_only").choose(step([1, 1, 1], prefilling=[1]))
+    # Three requests of one token each; one of them is still in its prompt.
+    plan = dispatcher("full_decode_only").choose(step([1, 1, 1], decoding=False))
     assert (plan.mode, plan.reason, plan.uniform) == ("none", "mixed", False)
 
 
@@ -65,14 +66,14 @@ def test_a_graph_that_is_missing_falls_back_and_says_so():
 
 def test_a_graph_with_fewer_rows_than_requests_is_not_used():
     # Three requests, two of them without a token: the graph for one token has one row.
-    assert shape(dispatcher("full").choose(step([0, 1, 0], prefilling=[1]))) == ("none", "not_captured", 1, 3, None)
+    assert shape(dispatcher("full").choose(step([0, 1, 0], decoding=False))) == ("none", "not_captured", 1, 3, None)
 
 
 def test_every_decision_is_written_down():
     chooser = dispatcher("full_decode_only")
     chooser.choose(step([1, 1, 1]))
-    chooser.choose(step([5], prefilling=[0]))
-    assert chooser._ledger.rows["dispatch"] == [
+    chooser.choose(step([5], decoding=False))
+    assert chooser.ledger.rows["dispatch"] == [
         (None, 3, 3, True, 4, "full", "hit"),
         (None, 5, 1, False, None, "none", "mixed"),
     ]
@@ -84,7 +85,7 @@ def test_keys_are_what_choose_asks_for():
     chooser = dispatcher("full_and_piecewise", rows=4, captured=lambda key: asked.append(key) or True)
     for count in range(1, 5):
         chooser.choose(step([1] * count))
-        chooser.choose(step([count + 1], prefilling=[0]))
+        chooser.choose(step([count + 1], decoding=False))
     assert set(asked) <= set(chooser.keys())
     assert chooser.keys() == (
         GraphKey("piecewise", 8), GraphKey("full", 4, 4), GraphKey("piecewise", 4), GraphKey("full", 2, 2),
@@ -94,15 +95,15 @@ def test_keys_are_what_choose_asks_for():
 
 def test_full_graphs_of_mixed_batches_hold_every_row_that_fits():
     assert dispatcher("full", rows=4).keys()[0] == GraphKey("full", 8, 4)
-    assert shape(dispatcher("full", rows=4).choose(step([5, 1], prefilling=[0]))) == ("full", "hit", 8, 4, 8)
+    assert shape(dispatcher("full", rows=4).choose(step([5, 1], decoding=False))) == ("full", "hit", 8, 4, 8)
 
 
 def test_containers_hold_the_padded_batch():
     # The report: max_num_seqs 50 is padded to 56 and the buffer of 50 rows does not fit.
     sizes = (*range(8, 64, 8),)
-    assert row_capacity("full_decode_only", sizes, 50) == 56
-    assert row_capacity("piecewise", sizes, 50) == 50
-    assert row_capacity("full", (1, 2, 4), 50) == 50
+    assert row_capacity(mode_pair("full_decode_only"), sizes, 50) == 56
+    assert row_capacity(mode_pair("piecewise"), sizes, 50) == 50
+    assert row_capacity(mode_pair("full"), (1, 2, 4), 50) == 50
 
 
 def test_unknown_mode_is_refused_with_the_known_ones():

@@ -127,8 +127,9 @@ def test_the_steps_row_tells_the_whole_step(tiny_runner, cached):
     assert [row[-1] for row in ledger.rows["steps"]] == [True] * 6
 
 
-def test_ranges_and_phases_have_their_names(tiny_runner, cached):
-    t, ledger = with_probe(tiny_runner)
+@pytest.mark.parametrize("rules", ["v1", "v2"])
+def test_ranges_and_phases_have_their_names(tiny_runner, cached, rules):
+    t, ledger = with_probe(tiny_runner, dispatch_rules=rules)
     conversation(t, cached)
     spans = ledger.rows["spans"]
     ranges = [row[2] for row in spans if row[0] == 0 and row[3] == "range"]
@@ -137,7 +138,8 @@ def test_ranges_and_phases_have_their_names(tiny_runner, cached):
     phases = [row[2] for row in spans if row[0] == 0 and row[3] == "phase"]
     assert phases == ["preprocess", "forward", "sample"]
     by_name = {row[2]: row for row in spans if row[0] == 0}
-    order = ["update_states", "commit_block_table", "build_indices", "copy_inputs", "slot_mapping", "dispatch"]
+    order = ["update_states", "commit_block_table", "build_indices", "copy_inputs", "slot_mapping"]
+    order.insert(1 if rules == "v2" else len(order), "dispatch")
     starts = [by_name[name][5] for name in order]
     assert starts == sorted(starts)
 
