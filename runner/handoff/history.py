@@ -16,6 +16,7 @@ from ..inputs.step_inputs import StepInputs
 from ..state.input_batch import InputBatch
 from ..state.request_state import PLACEHOLDER, CachedRequestState
 from ..state.update import WorkerState
+from .outputs import OutputSlot
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,23 @@ def fill(state: WorkerState, reserved: Reservation, tokens: list[int]) -> None:
         batch.token_ids.values[reserved.columns, reserved.positions] = tokens
     else:
         _fill_moved(batch, state.requests, reserved, tokens)
+
+
+class SingleTokens:
+    """Histories with one token a step in flight."""
+
+    def __init__(self, state: WorkerState) -> None:
+        self._state = state
+
+    def reserve(self, inputs: StepInputs) -> Reservation:
+        """See `reserve`."""
+        return reserve(self._state, inputs)
+
+    def take(self, slot: OutputSlot, reserved: Reservation) -> dict[str, tuple[int, ...]]:
+        """The tokens that came back in `slot`, put into both views."""
+        tokens: list[int] = slot.view[reserved.rows, 0].tolist()
+        fill(self._state, reserved, tokens)
+        return {req_id: (token,) for req_id, token in zip(reserved.req_ids, tokens, strict=True)}
 
 
 def _fill_moved(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from ...instrumentation.probe.api import LateStep, ProbeLike, StepScope
 from ...workloads.step import StepResult
 from ..devices.base import Device
 from ..inputs.step_inputs import StepInputs
-from ..speculation.drafter import Drafter
+from ..speculation.drafter import Drafter, Drafts
+from ..speculation.runs import TokenRuns
 from ..state.update import WorkerState
-from .history import Reservation, fill, reserve
+from .history import SingleTokens
 from .outputs import OutputSlot, OutputStreamRoad, ReturnRoad, tokens_of
 from .plan import PreviousStep
 from .strategy import Handoff
@@ -78,10 +79,28 @@ class SyncOutputs:
         return PendingStep(inputs.step, finish)
 
 
+class Reserved(Protocol):
+    """What a history keeps free for one step's tokens."""
+
+    step: int
+
+
+class TokensInFlight(Protocol):
+    """Places for tokens in the requests' histories, from the submission of a step to its collection."""
+
+    def reserve(self, inputs: StepInputs) -> Any:
+        """Keep places for what the step will show; what is returned is `Reserved`, and goes to `take`."""
+        ...
+
+    def take(self, slot: OutputSlot, reserved: Any) -> dict[str, tuple[int, ...]]:
+        """Fill them from the slot's copy on the host; the tokens by request."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Flight:
     slot: OutputSlot
-    reserved: Reservation
+    reserved: Reserved
     late: LateStep
 
 
@@ -89,12 +108,17 @@ class AsyncOutputs:
     """Lets the step go and waits when the caller asks. Ranges: copy_tokens in the step, collect_tokens at the wait.
 
     Steps are collected in the order of their submission: asking for a later one first collects those before it.
+    `drafts` are what the drafter proposed behind the step collected last.
     """
 
     def __init__(
-        self, device: Device, probe: ProbeLike, state: WorkerState, checked: Checked, handoff: Handoff
-    ) -> None:
+        self, device: Device, probe: ProbeLike, state: WorkerState, checked: Checked, handoff: Handoff,
+        drafter: Drafter,
+    ) -> None:  # fmt: skip
         self._device, self._state, self._checked, self._handoff = device, state, checked, handoff
+        self._drafter = drafter
+        self._history: TokensInFlight = TokenRuns(state) if drafter.num_drafts else SingleTokens(state)
+        self.drafts: Drafts = {}
         self._sending, self._collecting = probe.range("copy_tokens"), probe.range("collect_tokens")
         self._road = OutputStreamRoad(device)
         self._flights: deque[_Flight] = deque()
@@ -105,11 +129,16 @@ class AsyncOutputs:
         with self._sending:
             self._road.send(slot, inputs.num_reqs)
         number = inputs.step
-        self._flights.append(_Flight(slot, reserve(self._state, inputs), step.late()))
+        self._flights.append(_Flight(slot, self._history.reserve(inputs), step.late()))
         shown: np.ndarray[tuple[int], np.dtype[np.bool_]] = ~inputs.discard
         previous = PreviousStep(number, inputs.req_ids, slot, shown)
         self._handoff.submitted(previous, lambda: self._collect_to(number))
         return PendingStep(number, lambda: self._take(number))
+
+    def collect_all(self) -> None:
+        """Wait for every step in flight; their results stay for who asks."""
+        while self._flights:
+            self._collect(self._flights.popleft())
 
     def _take(self, step: int) -> StepResult:
         self._collect_to(step)
@@ -125,10 +154,10 @@ class AsyncOutputs:
         with flight.late:
             with self._collecting:
                 self._device.host_wait(slot.event, "tokens")
-                tokens: list[int] = slot.view[reserved.rows, 0].tolist()
+            sampled = self._history.take(slot, reserved)
             slot.step = None
-            fill(self._state, reserved, tokens)
-            result = StepResult(reserved.step, {i: (token,) for i, token in zip(reserved.req_ids, tokens, strict=True)})
+            result = StepResult(reserved.step, sampled)
+            self.drafts = self._drafter.propose(self._state, sampled)
         self._checked(result)
         self._results[reserved.step] = result
 
@@ -139,4 +168,4 @@ def make_outputs(
     """The outputs that go with a hand-off."""
     if handoff.depth == 1:
         return SyncOutputs(device, probe, state, checked, drafter)
-    return AsyncOutputs(device, probe, state, checked, handoff)
+    return AsyncOutputs(device, probe, state, checked, handoff, drafter)

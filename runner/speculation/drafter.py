@@ -19,7 +19,12 @@ Drafts = Mapping[str, tuple[int, ...]]
 
 
 class Drafter(Protocol):
-    """Called when both views of the requests hold the step's tokens; `sampled` are those that became visible."""
+    """Called when both views of the requests hold the step's tokens; `sampled` are those that became visible.
+
+    num_drafts  most drafts of a request, 0 without speculation
+    """
+
+    num_drafts: int
 
     def propose(self, state: WorkerState, sampled: Mapping[str, tuple[int, ...]]) -> Drafts:
         """Drafts for the next step of the requests in `sampled`; one without any is absent."""
@@ -28,6 +33,8 @@ class Drafter(Protocol):
 
 class NoDrafter:
     """`speculative: off`."""
+
+    num_drafts = 0
 
     def propose(self, state: WorkerState, sampled: Mapping[str, tuple[int, ...]]) -> Drafts:
         """None."""
@@ -39,6 +46,7 @@ class NgramDrafter:
 
     def __init__(self, probe: ProbeLike, config: RunnerConfig) -> None:
         self._range = probe.range("propose_drafts")
+        self.num_drafts = config.num_drafts
         rule = NgramRule(config.num_drafts, config.ngram_min, config.ngram_max)
         self._proposer = NgramProposer(rule, config.max_model_len)
 
@@ -57,6 +65,7 @@ class SyntheticDrafter:
 
     def __init__(self, probe: ProbeLike, source: SyntheticSource, max_model_len: int) -> None:
         self._range = probe.range("propose_drafts")
+        self.num_drafts = source.num_drafts
         self._source = source
         self._max_model_len = max_model_len
 

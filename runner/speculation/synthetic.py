@@ -50,7 +50,7 @@ class SyntheticSource:
     def __init__(self, acceptance: SyntheticAcceptance, continuations: Continuations, k: int, vocab_size: int) -> None:
         self._acceptance = acceptance
         self._continuations = continuations
-        self._k = k
+        self.num_drafts = k
         self._vocab_size = vocab_size
         self._turns: dict[str, int] = {}
 
@@ -58,5 +58,5 @@ class SyntheticSource:
         """k drafts behind the request's `num_outputs` outputs."""
         turn = self._turns.get(req_id, 0)
         self._turns[req_id] = turn + 1
-        right = num_right(self._acceptance, (req_id, num_tokens), turn, self._k)
-        return spoilt(self._continuations[req_id][num_outputs:], right, self._k, self._vocab_size)
+        right = num_right(self._acceptance, (req_id, num_tokens), turn, self.num_drafts)
+        return spoilt(self._continuations[req_id][num_outputs:], right, self.num_drafts, self._vocab_size)
