@@ -110,7 +110,7 @@ def test_two_steps_in_the_queue_alternate(shared, rig, batch, runner: str) -> No
             served.deliver(result)
         else:
             waiting.append((delta, result))
-        if len(waiting) == 2 or not delta.num_scheduled_tokens and waiting:
+        if len(waiting) == 2 or (waiting and not delta.num_scheduled_tokens):
             written.append(row_of(*waiting[0]))
             served.deliver(waiting.pop(0)[1])
     # THEN every row is the recorded one; the newer runner is not sent the histories
