@@ -32,6 +32,16 @@ class StagedBuffer:
         return self._destination.gpu
 
     @property
+    def current_set(self) -> int:
+        """The set of device buffers that the step fills."""
+        return self._destination.sets.current
+
+    @property
+    def reused(self) -> bool:
+        """Whether the slot acquired last will be handed out again."""
+        return self._slot is not None and self._slot.index is not None
+
+    @property
     def cpu(self) -> torch.Tensor:
         """The host tensor of the slot acquired last."""
         assert self._slot is not None, f"buffer {self.publisher.name}: nothing acquired yet"
@@ -94,7 +104,7 @@ class StagedTable:
         end: int | npt.NDArray[np.int32] | None = None,
     ) -> None:
         """The mirror's row, or rows, were written, before the column `end` (None: anywhere)."""
-        last = self.mirror.shape[1] if end is None else end if isinstance(end, int) else int(end.max())
+        last = self.mirror.shape[1] if end is None else end if isinstance(end, int) else int(np.maximum.reduce(end))
         self._columns = max(self._columns, last)
         self._outdated = [True] * self._sets.count
         self._stale[:, row] = True
@@ -118,7 +128,7 @@ class StagedTable:
         if self._touched:
             changed = int(np.count_nonzero(self._changed[:num_rows])) * self._row_bytes
             self._changed[:num_rows] = False
-            self._touched = bool(self._changed[num_rows:].any())
+            self._touched = int(np.count_nonzero(self._changed[num_rows:])) > 0
         if changed_bytes is None:
             changed_bytes = changed
         copy = self.publisher.send(slot, *self._destination.views(slot, num_rows), changed_bytes)
@@ -142,4 +152,4 @@ class StagedTable:
         rows = np.flatnonzero(stale[:num_rows])
         slot.array[rows, : self._columns] = self.mirror[rows, : self._columns]
         stale[:num_rows] = False
-        self._behind[slot.index] = bool(stale[num_rows:].any())
+        self._behind[slot.index] = int(np.count_nonzero(stale[num_rows:])) > 0

@@ -48,7 +48,7 @@ class BlockTable:
         """Add one block to each of `rows`, which are distinct."""
         places = self.num_blocks.take(rows)
         ends = places + 1
-        last = int(ends.max())
+        last = int(np.maximum.reduce(ends))
         if last > self.width:
             raise self._overflow(last)
         self.values[rows, places] = block_ids
