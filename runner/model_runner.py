@@ -19,6 +19,7 @@ from .invariants.checker import InvariantChecks, make_checker
 from .kv_groups import resolve_groups
 from .plan import ExecutionPlan
 from .probe_points import Observer, ProbePoints
+from .speculation.correction import make_correction
 from .speculation.synthetic import Continuations
 from .state.update import UpdateFigures
 from .validity import validate
@@ -50,6 +51,7 @@ class ModelRunner:
         self.outputs = make_outputs(
             device, probe, self.state, checks.after_sample, stages.handoff, stages.drafter
         )
+        self.correction = make_correction(stages.correction, probe, self.state, self.outputs)
 
     def execute(self, delta: StepDelta) -> StepResult:
         """Run one step to its end and return the tokens that became visible. Raises as `submit` and `result` do."""
@@ -64,6 +66,7 @@ class ModelRunner:
         batch = self.state.batch
         with self.probe.step(delta.step) as step:
             with step.phase("preprocess"):
+                delta = self.correction.amend(delta)
                 with self._updating:
                     update = self.state.update(delta)
                 if not delta.total_num_scheduled_tokens:

@@ -15,7 +15,8 @@ from .attention.factory import make_attention
 from .attention.layers import LayerMetadata, LayerSpec
 from .buffers.factory import BufferFactory
 from .buffers.make_tables import TableFactory
-from .config import RunnerConfig
+from .buffers.small_inputs import Field, SmallInputs, make_small_inputs
+from .config import Correction, RunnerConfig
 from .devices.base import Device
 from .dispatch import Dispatcher, graph_limits, make_dispatcher
 from .executor import Executor
@@ -24,7 +25,6 @@ from .handoff.strategy import Handoff, make_handoff
 from .inputs.commit_order import make_commit
 from .inputs.copy_ordering import CopyOrdering, make_copy_ordering
 from .inputs.flat_indices import FlatIndexBuilder
-from .inputs.ports import InputBuffer
 from .inputs.prepare import InputBuffers, InputPreparation, Strategies
 from .inputs.token_gather import make_gather
 from .kv_groups import KVGroup, assign_layers, resolve_groups
@@ -73,6 +73,7 @@ class Stages:
     sampler: Sampler
     handoff: Handoff
     drafter: Drafter
+    correction: Correction
 
 
 def build_stages(site: Site) -> Stages:
@@ -83,12 +84,10 @@ def build_stages(site: Site) -> Stages:
         device, site.ledger, config.staging, ring_slots=config.ring_slots, road=ordering.road
     )
     tables = build_block_tables(site, buffers, ordering)
-    staged = _input_buffers(site, buffers, ordering)
-    handoff = make_handoff(
-        config.token_handoff, device,
-        lambda: buffers.buffer("handoff_rows", 2 * site.rows, torch.int32, stream=ordering.stream),
-    )
-    inputs = _preparation(site, buffers, ordering, tables, staged, handoff)
+    small = make_small_inputs(config.h2d_packing, buffers, small_fields(config, site.rows), ordering.stream)
+    handoff = make_handoff(config.token_handoff, device, lambda: small["handoff_rows"])
+    slot_site = SlotSite(config, device, buffers, ordering, tables, site.rows)
+    inputs = _preparation(site, slot_site, small, handoff)
     backend = make_attention(config.attention, device, config.graph_mode)
     model = load_model(
         config.model, config.model_seed, device, attention=backend.name, max_positions=config.max_model_len
@@ -100,7 +99,7 @@ def build_stages(site: Site) -> Stages:
     dispatcher = make_dispatcher(config, site.sizes, site.probe, site.ledger, device.captured)
     executor.capture_all(dispatcher.keys(), *inputs.container_sets)
     return Stages(
-        state=WorkerState(make_batch(config, tables), site.points),
+        state=WorkerState(make_batch(config, tables, device), site.points),
         inputs=inputs,
         dispatcher=dispatcher,
         metadata=MetadataBuilder(layers, site.points),
@@ -108,6 +107,7 @@ def build_stages(site: Site) -> Stages:
         sampler=Sampler(device, model, site.probe, config, output_ring(site, handoff)),
         handoff=handoff,
         drafter=make_drafter(config, site.probe, site.continuations, model.config.vocab_size),
+        correction=config.correction,
     )
 
 
@@ -142,29 +142,23 @@ def table_width(config: RunnerConfig, group: KVGroup) -> int:
     return config.table_width or aligned_width(blocks, group.kernel_block_size)
 
 
-def _input_buffers(site: Site, buffers: BufferFactory, ordering: CopyOrdering) -> InputBuffers:
-    tokens, rows, stream = site.config.max_num_batched_tokens, site.rows, ordering.stream
-    return InputBuffers(
-        input_ids=buffers.buffer("input_ids", tokens, torch.int32, stream=stream),
-        positions=buffers.buffer("positions", tokens, torch.int64, stream=stream),
-        query_start_loc=buffers.buffer("query_start_loc", rows + 1, torch.int32, stream=stream),
-        seq_lens=buffers.buffer("seq_lens", rows, torch.int32, stream=stream),
+def small_fields(config: RunnerConfig, rows: int) -> list[Field]:
+    """What is written each step beside the block tables; the long ones stand last."""
+    tokens = config.max_num_batched_tokens
+    fields = [Field("query_start_loc", rows + 1, torch.int32), Field("seq_lens", rows, torch.int32)]
+    if config.token_handoff != "sync":
+        fields.append(Field("handoff_rows", 2 * rows, torch.int32))
+    if config.num_drafts:
+        fields.append(Field("drafts", buffer_size(config.max_num_seqs, config.num_drafts), torch.int32))
+    return [*fields, Field("input_ids", tokens, torch.int32), Field("positions", tokens, torch.int64)]
+
+
+def _preparation(site: Site, slot_site: SlotSite, small: SmallInputs, handoff: Handoff) -> InputPreparation:
+    config, rows, tokens, ordering = site.config, site.rows, site.config.max_num_batched_tokens, slot_site.ordering
+    staged = InputBuffers(
+        small["input_ids"], small["positions"], small["query_start_loc"], small["seq_lens"], small.close
     )
-
-
-def _drafts_buffer(site: Site, buffers: BufferFactory, ordering: CopyOrdering) -> InputBuffer:
-    size = buffer_size(site.config.max_num_seqs, site.config.num_drafts)
-    return buffers.buffer("drafts", size, torch.int32, stream=ordering.stream)
-
-
-def _preparation(
-    site: Site, buffers: BufferFactory, ordering: CopyOrdering, tables: BlockTables, staged: InputBuffers,
-    handoff: Handoff,
-) -> InputPreparation:  # fmt: skip
-    config, rows, tokens = site.config, site.rows, site.config.max_num_batched_tokens
-    mapper, tensors = build_slot_mapping(
-        SlotSite(config, site.device, buffers, ordering, tables, rows), staged
-    )
+    mapper, tensors = build_slot_mapping(slot_site, staged)
     strategies = Strategies(
         commit=make_commit(config.commit_order, site.probe),
         ordering=ordering,
@@ -172,6 +166,6 @@ def _preparation(
         gather=make_gather(config.token_gather, rows, tokens, config.max_model_len),
         slots=mapper,
         handoff=handoff,
-        drafts=make_placement(config.num_drafts, lambda: _drafts_buffer(site, buffers, ordering)),
+        drafts=make_placement(config.num_drafts, lambda: small["drafts"]),
     )
     return InputPreparation(site.probe, site.points, staged, tensors, strategies)

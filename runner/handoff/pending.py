@@ -117,6 +117,7 @@ class AsyncOutputs:
     ) -> None:  # fmt: skip
         self._device, self._state, self._checked, self._handoff = device, state, checked, handoff
         self._drafter = drafter
+        self.num_drafts = drafter.num_drafts
         self._history: TokensInFlight = TokenRuns(state) if drafter.num_drafts else SingleTokens(state)
         self.drafts: Drafts = {}
         self._sending, self._collecting = probe.range("copy_tokens"), probe.range("collect_tokens")

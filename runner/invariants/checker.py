@@ -136,7 +136,7 @@ class Checker:
         """Note who samples; of a due step also what, before a later step can write there."""
         with self._paused():
             kept = covered(self._truth, self._delta)
-            self._truth.submitted(inputs.step, kept)
+            self._truth.submitted(self._delta, kept)
             self._flight = flight = Flight.of(inputs, sampled)
             if self._due:
                 drafts = self._delta.scheduled_spec_decode_tokens

@@ -58,7 +58,7 @@ class Truth:
 
     def __init__(self) -> None:
         self.requests: dict[str, RequestTruth] = {}
-        self._places: dict[int, dict[str, tuple[RequestTruth, int]]] = {}  # by step: where its tokens belong
+        self._kept: dict[int, dict[str, tuple[RequestTruth, int]]] = {}  # by step: places that wait for its tokens
 
     def follow(self, delta: StepDelta) -> None:
         """Take in a delta; call it for every step, checked or not."""
@@ -83,18 +83,19 @@ class Truth:
             truth = requests[req_id]
             truth.outputs = array("i", history[truth.prompt.size :].tolist())
 
-    def submitted(self, step: int, sampling: Iterable[str]) -> None:
-        """A step was enqueued that samples a token for each of `sampling`."""
-        places = self._places[step] = {}
+    def submitted(self, delta: StepDelta, sampling: Iterable[str]) -> None:
+        """A step was enqueued that samples a token for each of `sampling`, and may accept its drafts."""
+        kept = self._kept[delta.step] = {}
         for req_id in sampling:
-            truth = self.requests[req_id]
-            places[req_id] = truth, len(truth.outputs)
-            truth.outputs.append(IN_FLIGHT)
+            truth, count = self.requests[req_id], 1 + len(delta.scheduled_spec_decode_tokens.get(req_id, ()))
+            kept[req_id] = truth, count
+            truth.outputs.extend((IN_FLIGHT,) * count)
 
     def saw(self, result: StepResult) -> None:
-        """Take in the tokens that became visible, at the places that were kept for them."""
-        places = self._places.pop(result.step, {})
+        """Take in the tokens that became visible, at the first of the places that were kept for them."""
+        kept = self._kept.pop(result.step, {})
         for req_id, tokens in result.sampled.items():
-            truth, place = places[req_id]
+            truth, count = kept[req_id]
             if truth.valid_from_step <= result.step:
-                truth.outputs[place : place + 1] = array("i", tokens)
+                place = truth.outputs.index(IN_FLIGHT)
+                truth.outputs[place : place + count] = array("i", tokens)

@@ -29,7 +29,7 @@ IntArray = npt.NDArray[np.int32]
 class InputBatch:
     """Pre-allocated columns of up to `max_num_seqs` rows.
 
-    token_ids     [rows, max_model_len] int32, pageable; lengths = num_tokens (prompt and outputs known so far)
+    token_ids     [rows, max_model_len] int32, in `history` if that is given; lengths = num_tokens (prompt and outputs known so far)
     num_prompt, num_computed  [rows] int32;  temperature, top_p [rows] float32;  top_k [rows] int32
     id_column, generators     [rows] objects;  forbidden  lazily [rows, vocab] bool
     `changed` is True from the first change of membership until `refresh_metadata`.
@@ -41,11 +41,13 @@ class InputBatch:
     counts_in_states = True
     """Whether a resident request's state counts its computed tokens as well as its row does."""
 
-    def __init__(self, config: RunnerConfig, block_tables: BlockTables) -> None:
+    def __init__(
+        self, config: RunnerConfig, block_tables: BlockTables, history: torch.Tensor | None = None
+    ) -> None:
         rows = config.max_num_seqs
         self.max_num_seqs = rows
         self.block_tables = block_tables
-        self.token_ids = PrefixColumn(rows, config.max_model_len, torch.int32)
+        self.token_ids = PrefixColumn(rows, config.max_model_len, torch.int32, history)
         self.id_column: ObjectColumn[str] = ObjectColumn(rows)
         self._num_prompt = ScalarColumn(rows, np.int32)
         self._num_computed = ScalarColumn(rows, np.int32)
@@ -186,9 +188,11 @@ class InputBatch:
 
     def append_runs(self, rows: list[int], token_ids: list[int]) -> None:
         """Write each of `token_ids` behind the history of its row; a row's tokens stand together."""
+        if not rows:
+            return
         distinct, first, counts = np.unique(rows, return_index=True, return_counts=True)
         ends = self.num_tokens[distinct] + counts
-        if ends.max(initial=0) > self.token_ids.width:
+        if ends.max() > self.token_ids.width:
             full = self._id_at(int(distinct[ends.argmax()]))
             raise UsageError(f"request {full!r}: no room for a token behind max_model_len = {self.token_ids.width}")
         offsets = np.arange(len(rows))

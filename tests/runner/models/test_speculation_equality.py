@@ -75,3 +75,14 @@ def test_accepted_drafts_save_steps(run, reference, known):
     plain = run(reference.requests)
     drafted = run(reference.requests, known=known, speculative=4, acceptance="synthetic:all")
     assert drafted.num_steps < plain.num_steps / 2
+
+
+@pytest.mark.parametrize("acceptance", ["ngram", "synthetic:all", "synthetic:0.6", "synthetic:none"])
+def test_two_steps_in_flight_with_counts_corrected_on_the_host(run, reference, known, acceptance):
+    outcome = run(
+        reference.requests, known=known, speculative=4, ngram_min=1, acceptance=acceptance, check="every",
+        token_handoff="async_auto", **CUT,
+    )  # fmt: skip
+    assert outcome.num_resumed > 1
+    assert (outcome.num_accepted > 0) == (acceptance != "synthetic:none")
+    assert outcome.outputs == reference.outputs
