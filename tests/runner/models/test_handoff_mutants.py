@@ -66,7 +66,7 @@ def no_placeholder_in_the_batch(monkeypatch):
     right = InputBatch.append_tokens
     monkeypatch.setattr(
         InputBatch, "append_tokens",
-        lambda self, rows, tokens: None if isinstance(tokens, int) and tokens == PLACEHOLDER else right(self, rows, tokens),
+        lambda self, rows, tokens: None if tokens is PLACEHOLDER else right(self, rows, tokens),
     )  # fmt: skip
 
 
