@@ -12,6 +12,8 @@ CommitOrder = Literal["first", "last", "skip"]
 BatchState = Literal["persistent", "stable_slots", "rebuild"]
 BlockTableCommit = Literal["full", "dirty_rows", "staged"]
 CopyStream = Literal["compute", "dedicated"]
+H2DPacking = Literal["separate", "packed"]
+History = Literal["pageable", "pinned"]
 DeviceBuffers = Literal["single_guarded", "single_unguarded", "double", "staged_d2d"]
 Staging = Literal["pinned_ring", "pinned_single", "pageable", "fresh_pinned"]
 TokenGather = Literal["index_select", "cat"]
@@ -65,6 +67,8 @@ class RunnerConfig:
     device_buffers: DeviceBuffers = "single_guarded"
     staging: Staging = "pinned_ring"
     ring_slots: int = 2
+    h2d_packing: H2DPacking = "separate"
+    history: History = "pageable"
     token_gather: TokenGather = "index_select"
     slot_mapping: SlotMappingBackend = "triton"
     logits: LogitsMode = "last_position"

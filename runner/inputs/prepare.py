@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -34,6 +34,9 @@ class InputBuffers:
     positions: InputBuffer  # [token_capacity] int64
     query_start_loc: InputBuffer  # [row_capacity + 1] int32
     seq_lens: InputBuffer  # [row_capacity] int32
+    close: Callable[[], int] = lambda: 0
+    """Called when the step has published them all. Returns the correlation of the copy that this makes, 0 without one.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,8 @@ class InputPreparation:
         self, probe: ProbeLike, points: ProbePoints, buffers: InputBuffers, tensors: Sequence[DeviceTensors],
         strategies: Strategies,
     ) -> None:  # fmt: skip
-        self._probe = probe
+        self._building, self._copying = probe.range("build_indices"), probe.range("copy_inputs")
+        self._mapping = probe.range("slot_mapping")
         self._points = points
         self._buffers = buffers
         self._tensors = tensors
@@ -119,12 +123,12 @@ class InputPreparation:
 
     def prepare(self, batch: InputBatch, delta: StepDelta) -> StepInputs:
         """Inputs of `delta` for the batch as `update` left it. Views in the result hold until the next call."""
-        probe, use = self._probe, self._use
+        use = self._use
         use.ordering.before_copies()
         table_copies = use.commit.before(batch.block_tables, batch.num_reqs)
-        with probe.range("build_indices"):
+        with self._building:
             host = self._build_indices(batch, delta)
-        with probe.range("copy_inputs"):
+        with self._copying:
             copies = self._copy(host)
         inputs = self._wrap(batch, delta, host, table_copies)
         if use.commit.is_late:
@@ -159,7 +163,7 @@ class InputPreparation:
     def _map_slots(
         self, batch: InputBatch, inputs: StepInputs, flat: FlatIndices, consumes: tuple[int, ...]
     ) -> None:
-        with self._probe.range("slot_mapping"):
+        with self._mapping:
             self._use.slots.map(batch, flat, consumes)
         if self._points.active:
             self._points.reach("slot_mapping", inputs=inputs)
@@ -202,7 +206,7 @@ class InputPreparation:
         )
 
     def _copy(self, host: _HostSide) -> tuple[int, ...]:
-        """Enqueue the four small copies; returns those that slot mapping reads first.
+        """Enqueue the small copies, or the one that they are packed into; returns those that slot mapping reads first.
 
         Boundaries and lengths travel whole: their tails are the padding. Tokens travel as far as they are real.
         """
@@ -214,7 +218,8 @@ class InputPreparation:
             buffers.input_ids.publish(num_tokens)
         self._use.drafts.publish()
         self._use.handoff.prepare()
-        return positions, boundaries
+        packed = buffers.close()
+        return (packed,) if packed else (positions, boundaries)
 
     def _wrap(
         self, batch: InputBatch, delta: StepDelta, host: _HostSide, table_copies: tuple[int, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..inputs.step_inputs import IntArray
+from .speculation_checks import drafts_fed
 from .truth import IN_FLIGHT
 from .view import StepView, first_difference, host
 
@@ -58,6 +59,7 @@ def positions(view: StepView) -> str | None:
     tokens = view.batch.token_ids.values[columns, np.minimum(wanted, view.batch.token_ids.width - 1)]
     for place in np.flatnonzero(tokens == IN_FLIGHT).tolist():
         tokens[place] = view.in_flight.get(inputs.req_ids[int(rows[place])], IN_FLIGHT)
+    tokens = drafts_fed(view, tokens)
     count = inputs.num_tokens
     return (
         first_difference(inputs.req_indices, rows, "req_indices")

@@ -77,11 +77,12 @@ class PrefixColumn:
 
     Only the live prefix is copied, for a row may be 131,072 wide and 100 long. What lies behind the prefix is always
     zero: a longer row's tail is reset when a shorter one takes its place, so a reader of the full width meets nothing
-    of somebody else's. `values` is pageable on purpose: rows x width is too much to lock.
+    of somebody else's. `memory` [rows, width] zeroed is used where it is given; ordinary memory is meant, for rows x
+    width is much to lock.
     """
 
-    def __init__(self, rows: int, width: int, dtype: torch.dtype) -> None:
-        self.tensor = torch.zeros((rows, width), dtype=dtype)
+    def __init__(self, rows: int, width: int, dtype: torch.dtype, memory: torch.Tensor | None = None) -> None:
+        self.tensor = torch.zeros((rows, width), dtype=dtype) if memory is None else memory
         self.values: npt.NDArray[Any] = self.tensor.numpy()
         self.flat: npt.NDArray[Any] = self.values.reshape(-1)
         self.lengths: npt.NDArray[np.int32] = np.zeros(rows, dtype=np.int32)

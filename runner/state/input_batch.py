@@ -29,7 +29,7 @@ IntArray = npt.NDArray[np.int32]
 class InputBatch:
     """Pre-allocated columns of up to `max_num_seqs` rows.
 
-    token_ids     [rows, max_model_len] int32, in `history` if that is given; lengths = num_tokens (prompt and outputs known so far)
+    token_ids     [rows, max_model_len] int32, in `history` if given; lengths = num_tokens (prompt and outputs known)
     num_prompt, num_computed  [rows] int32;  temperature, top_p [rows] float32;  top_k [rows] int32
     id_column, generators     [rows] objects;  forbidden  lazily [rows, vocab] bool
     `changed` is True from the first change of membership until `refresh_metadata`.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import torch
+
 from ...errors import UsageError
 from ..buffers.make_tables import TableOrder
 from ..config import BatchState, RunnerConfig
+from ..devices.base import Device
 from .block_tables import BlockTables
 from .input_batch import InputBatch
 from .rebuilt_batch import RebuiltBatch
@@ -15,11 +18,15 @@ BATCHES: dict[BatchState, type[InputBatch]] = {
 }  # fmt: skip
 
 
-def make_batch(config: RunnerConfig, block_tables: BlockTables) -> InputBatch:
-    """The batch of the switch. Raises UsageError for an unknown value."""
+def make_batch(config: RunnerConfig, block_tables: BlockTables, device: Device) -> InputBatch:
+    """The batch of the switch, its token history in memory of the switch `history`. Raises UsageError for an unknown
+    value.
+    """
     if config.batch_state not in BATCHES:
         raise UsageError(f"batch_state: unknown value {config.batch_state!r}; known are {', '.join(BATCHES)}")
-    return BATCHES[config.batch_state](config, block_tables)
+    shape = (config.max_num_seqs, config.max_model_len)
+    history = device.host_tensor(shape, torch.int32, pinned=config.history == "pinned")
+    return BATCHES[config.batch_state](config, block_tables, history)
 
 
 def table_order(batch_state: BatchState) -> TableOrder:

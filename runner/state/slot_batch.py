@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from ..config import RunnerConfig
 from .block_tables import BlockTables
@@ -30,13 +31,15 @@ class SlotBatch(InputBatch):
     leaves_when_unscheduled = False
     counts_in_states = False
 
-    def __init__(self, config: RunnerConfig, block_tables: BlockTables) -> None:
+    def __init__(
+        self, config: RunnerConfig, block_tables: BlockTables, history: torch.Tensor | None = None
+    ) -> None:
         self._rows: Slots = np.empty(0, dtype=np.intp)
         self._scheduled: IntArray = np.empty(0, dtype=np.int32)
         self._step_ids: tuple[str, ...] = ()
         self._decode_query_len = config.decode_query_len
         self._resident = object()
-        super().__init__(config, block_tables)
+        super().__init__(config, block_tables, history)
 
     @property
     def num_reqs(self) -> int:

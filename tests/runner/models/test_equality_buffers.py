@@ -2,6 +2,8 @@
 
 import pytest
 from stepscope.runner.buffers.device_sets import DeviceSets
+from stepscope.runner.inputs.prepare import InputPreparation
+from stepscope.runner.inputs.step_inputs import GroupTensors
 
 TIGHT = {"max_num_batched_tokens": 48, "max_num_seqs": 16, "num_blocks": 240}
 SIZES = (7, 23, 45)
@@ -30,13 +32,18 @@ def test_buffers_that_let_a_copy_run_beside_a_forward(run, reference, device, de
         assert {mode for mode, _ in outcome.dispatch} >= {"full", "piecewise"}
 
 
-def test_mutant_a_forward_that_reads_the_other_set(run, reference, monkeypatch):
-    """Copies land in one set, and graphs, views and mappers follow the other: stale tables, changed tokens."""
-    from stepscope.runner.buffers.destination import Destination
+def test_mutant_attention_that_reads_the_other_sets_table(run, reference, monkeypatch):
+    prepare = InputPreparation.prepare
 
-    monkeypatch.setattr(
-        Destination, "gpu", property(lambda self: self.gpus[(self.sets.current + 1) % self.sets.count])
-    )
+    def wrong_parity(self, batch, delta):
+        inputs = prepare(self, batch, delta)
+        others = self._tensors[1 - inputs.buffer_set].groups
+        inputs.groups = tuple(
+            GroupTensors(other.block_table, own.slots) for own, other in zip(inputs.groups, others, strict=True)
+        )
+        return inputs
+
+    monkeypatch.setattr(InputPreparation, "prepare", wrong_parity)
     outcome = run(reference.requests, copy_stream="dedicated", device_buffers="double", **TIGHT)
     assert outcome.outputs != reference.outputs
 
@@ -46,3 +53,21 @@ def test_mutant_sets_that_never_change_are_still_right_without_asynchrony(run, r
     monkeypatch.setattr(DeviceSets, "advance", lambda self: None)
     outcome = run(reference.requests[:8], copy_stream="dedicated", device_buffers="double", **TIGHT)
     assert outcome.outputs == {request.req_id: reference.outputs[request.req_id] for request in reference.requests[:8]}
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+@pytest.mark.parametrize(
+    "switches",
+    [
+        {"graph_mode": "full", "capture_sizes": (7, 16, 48)},
+        {"staging": "fresh_pinned", "history": "pinned"},
+        {"copy_stream": "dedicated", "device_buffers": "double", "batch_state": "stable_slots"},
+        {"copy_stream": "dedicated", "device_buffers": "staged_d2d", "staging": "pageable"},
+    ],
+    ids=["graphs", "fresh", "double", "landing"],
+)
+def test_all_small_inputs_in_one_copy(run, reference, device, switches):
+    if device == "sim":
+        switches = {name: (8, 16, 32) if name == "capture_sizes" else value for name, value in switches.items()}
+    outcome = run(reference.requests, device=device, h2d_packing="packed", **TIGHT, **switches)
+    assert outcome.outputs == reference.outputs

@@ -1,0 +1,174 @@
+"""The switch `h2d_packing`: the small inputs of a step in a copy each, or all in one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy.typing as npt
+import torch
+
+from ...errors import UsageError
+from ..config import H2DPacking
+from ..devices.base import StreamName
+from .factory import BufferFactory
+from .staged import StagedBuffer
+
+ALIGNMENT_BYTES = 256
+"""Each field begins at a multiple, as memory of its own would: kernels load 16 bytes at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One small input of `capacity` elements."""
+
+    name: str
+    capacity: int
+    dtype: torch.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Size at full capacity."""
+        return self.capacity * self.dtype.itemsize
+
+
+class SmallInput(Protocol):
+    """Host memory that is written each step, and the device tensors that it is copied to; see inputs/ports.py."""
+
+    @property
+    def gpu(self) -> torch.Tensor:
+        """The device tensor of the step's set of buffers."""
+        ...
+
+    @property
+    def gpus(self) -> tuple[torch.Tensor, ...]:
+        """The device tensors of all sets."""
+        ...
+
+    def acquire(self) -> npt.NDArray[Any]:
+        """The whole host side, free to be written; contents are stale."""
+        ...
+
+    def publish(self, count: int) -> int:
+        """The first `count` entries are to be copied. Returns the copy's correlation, 0 if that is made later."""
+        ...
+
+
+class SmallInputs(Protocol):
+    """All small inputs of a runner."""
+
+    def __getitem__(self, name: str) -> SmallInput:
+        """The input of that name."""
+        ...
+
+    def close(self) -> int:
+        """The step has published all that it has. Returns the correlation of the copy that this makes, or 0."""
+        ...
+
+
+class SeparateInputs:
+    """A buffer and a copy each."""
+
+    def __init__(self, factory: BufferFactory, fields: Sequence[Field], stream: StreamName) -> None:
+        self._buffers = {
+            field.name: factory.buffer(field.name, field.capacity, field.dtype, stream=stream) for field in fields
+        }
+
+    def __getitem__(self, name: str) -> SmallInput:
+        """The input of that name."""
+        return self._buffers[name]
+
+    def close(self) -> int:
+        """All were copied when they were published."""
+        return 0
+
+
+def offsets(fields: Sequence[Field]) -> tuple[list[int], int]:
+    """Byte offset of each field, aligned, and the size of the whole."""
+    begin, found = 0, []
+    for field in fields:
+        found.append(begin)
+        begin += -(-field.nbytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+    return found, begin
+
+
+class PackedInputs:
+    """One buffer, of which each input is a typed view at a fixed offset, so that graphs can read it; one copy takes all
+    up to the end of the last input that the step published. What lies between two inputs' used parts travels along:
+    give the large ones last.
+    """
+
+    def __init__(self, factory: BufferFactory, fields: Sequence[Field], stream: StreamName) -> None:
+        places, size = offsets(fields)
+        self.buffer = factory.buffer("packed_inputs", size, torch.uint8, stream=stream)
+        self._fields = {
+            field.name: PackedField(self, field, begin) for field, begin in zip(fields, places, strict=True)
+        }
+        self._host: npt.NDArray[Any] | None = None  # of the step, from its first acquire to its close
+        self._used_bytes = 0
+
+    def __getitem__(self, name: str) -> SmallInput:
+        """The input of that name."""
+        return self._fields[name]
+
+    def host(self) -> npt.NDArray[Any]:
+        """The step's host memory, bytes."""
+        if self._host is None:
+            self._host = self.buffer.acquire()
+        return self._host
+
+    def use(self, end: int) -> None:
+        """The step's copy reaches at least to byte `end`."""
+        self._used_bytes = max(self._used_bytes, end)
+
+    def close(self) -> int:
+        """Make the copy."""
+        used, self._used_bytes, self._host = self._used_bytes, 0, None
+        return self.buffer.publish(used) if used else 0
+
+
+class PackedField:
+    """A typed view of a PackedInputs."""
+
+    def __init__(self, whole: PackedInputs, field: Field, begin: int) -> None:
+        self._whole = whole
+        self._begin = begin
+        self._end = begin + field.nbytes
+        self._dtype = torch.empty(0, dtype=field.dtype).numpy().dtype
+        self.gpus = tuple(gpu[begin : self._end].view(field.dtype) for gpu in whole.buffer.gpus)
+        self._buffer: StagedBuffer = whole.buffer
+        self._views: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = []
+
+    @property
+    def gpu(self) -> torch.Tensor:
+        """The device view of the step's set of buffers."""
+        return self.gpus[self._buffer.current_set]
+
+    def acquire(self) -> npt.NDArray[Any]:
+        """The whole host side, free to be written; contents are stale."""
+        host = self._whole.host()
+        for whole, view in self._views:  # a ring has few slots
+            if whole is host:
+                return view
+        view = host[self._begin : self._end].view(self._dtype)
+        if self._buffer.reused:
+            self._views.append((host, view))
+        return view
+
+    def publish(self, count: int) -> int:
+        """Travels at the close."""
+        if count:
+            self._whole.use(self._begin + count * self._dtype.itemsize)
+        return 0
+
+
+def make_small_inputs(
+    packing: H2DPacking, factory: BufferFactory, fields: Sequence[Field], stream: StreamName
+) -> SmallInputs:
+    """The strategy of the switch. Raises UsageError for an unknown value."""
+    if packing == "separate":
+        return SeparateInputs(factory, fields, stream)
+    if packing == "packed":
+        return PackedInputs(factory, fields, stream)
+    raise UsageError(f"h2d_packing: unknown value {packing!r}; known are separate, packed")
