@@ -16,15 +16,12 @@ class StepDraft:
     __slots__ = (
         "all_token_ids",
         "budget",
-        "computed",
         "covered",
         "drafts",
-        "new_blocks",
+        "known",
         "new_requests",
         "next_drafts",
-        "outputs",
         "preempted",
-        "req_ids",
         "resumed",
         "scheduled",
         "step",
@@ -35,10 +32,7 @@ class StepDraft:
         self.budget = budget
         self.scheduled: dict[str, int] = {}
         self.new_requests: list[NewRequest] = []
-        self.req_ids: list[str] = []
-        self.new_blocks: list[BlockIds | None] = []
-        self.computed: list[int] = []
-        self.outputs: list[int] = []
+        self.known: list[tuple[str, BlockIds | None, int, int]] = []  # the columns of CachedRequests, row by row
         self.resumed: list[str] = []
         self.all_token_ids: dict[str, TokenIds] = {}
         self.preempted: list[str] = []
@@ -54,10 +48,8 @@ class StepDraft:
         Its last `drafts` tokens are to be verified.
         """
         req_id = state.req_id
-        self.req_ids.append(req_id)
-        self.new_blocks.append(added or None)
-        self.computed.append(state.num_computed)
-        self.outputs.append(state.num_tokens + state.num_placeholders - state.num_prompt)
+        num_outputs = state.num_tokens + state.num_placeholders - state.num_prompt
+        self.known.append((req_id, added or None, state.num_computed, num_outputs))
         if state.last_step != self.step - 1:
             self.all_token_ids[req_id] = state.history()
         if drafts:
@@ -94,13 +86,9 @@ class StepDraft:
 
     def finish(self, finished: frozenset[str], preempted_before: list[str]) -> StepDelta:
         """The delta. `preempted_before` were preempted since the last step, by a forced reset."""
+        req_ids, new_blocks, computed, outputs = zip(*self.known, strict=True) if self.known else ((), (), (), ())
         cached = CachedRequests(
-            tuple(self.req_ids),
-            tuple(self.new_blocks),
-            tuple(self.computed),
-            tuple(self.outputs),
-            frozenset(self.resumed),
-            self.all_token_ids,
+            req_ids, new_blocks, computed, outputs, frozenset(self.resumed), self.all_token_ids
         )
         return StepDelta(
             self.step,

@@ -12,7 +12,7 @@ from .config import SchedulerConfig
 from .draft import StepDraft
 from .kv_cache import KVCache
 from .limits import token_limit
-from .speculation import Drafts, drop_drafts, settle, take_drafts, within_model_len
+from .speculation import NO_DRAFTS, Drafts, drop_drafts, settle, take_drafts, within_model_len
 from .state import NEVER, RequestState
 
 
@@ -76,8 +76,8 @@ class Scheduler:
         return bool(self._finished)
 
     def has_work(self) -> bool:
-        """A step scheduled now would tell of requests that ended or were preempted, or probably compute something. False
-        while everybody waits for a token in flight: then collect one first.
+        """A step scheduled now would tell of requests that ended or were preempted, or probably compute something.
+        False while everybody waits for a token in flight: then collect one first.
         """
         room = len(self._running) < self.config.max_num_seqs and self._kv.pool.num_free
         if self._finished or self._reset or (self._waiting and room):
@@ -128,32 +128,46 @@ class Scheduler:
         one more was sampled behind it), or it was preempted, and samples the token again after the resume. Cut off is
         what was accepted behind the request's end.
         """
-        self.ended = ended = {}
+        self.ended = {}
         cut: dict[str, tuple[int, ...]] = {}  # what was taken of the tokens, where that isn't all
         drafted = self._drafted.pop(result.step, {})
+        step, states = result.step, self._states
         for req_id, tokens in result.sampled.items():
-            state = self._states.get(req_id)
-            if state is None or result.step < state.valid_from_step:
+            state = states.get(req_id)
+            if state is None or step < state.valid_from_step:
                 cut[req_id] = ()
                 continue
-            self._check_sampled(state, len(tokens), drafted.get(req_id, ()), result.step)
-            settle(state, len(drafted.get(req_id, ())), len(tokens))
-            before = state.num_tokens
-            if state.append(tokens):
-                ended[req_id] = state.limit - state.num_tokens
-            if state.num_tokens - before < len(tokens):
-                cut[req_id] = tokens[: state.num_tokens - before]
-            if self._async:
-                self._kv.remember(state, state.num_computed)  # a block may have waited for its last token
-            else:
-                state.drafts = result.drafts.get(req_id, ())
+            kept = self._take(state, tokens, drafted.get(req_id, NO_DRAFTS), step)
+            if kept is not tokens:
+                cut[req_id] = kept
+        if result.drafts and not self._async:
+            self._take_drafts(result)
         self._last_update = result.step
         self._covered.pop(result.step, None)
-        if ended:
-            self._end(ended.keys())
+        if self.ended:
+            self._end(self.ended.keys())
         if not cut:
             return result.sampled
         return {req_id: kept for req_id, tokens in result.sampled.items() if (kept := cut.get(req_id, tokens))}
+
+    def _take(self, state: RequestState, tokens: tuple[int, ...], drafts: Drafts, step: int) -> tuple[int, ...]:
+        """Append the tokens of one request, up to its end; returns those that were taken, the same tuple if all."""
+        self._check_sampled(state, len(tokens), drafts, step)
+        settle(state, len(drafts), len(tokens))
+        before = state.num_tokens
+        if state.append(tokens):
+            self.ended[state.req_id] = state.limit - state.num_tokens
+        if self._async and state.num_tokens >= state.num_cached_tokens + self._kv.grain:
+            self._kv.remember(state, state.num_computed)  # a block may have waited for its last token
+        taken = state.num_tokens - before
+        return tokens if taken == len(tokens) else tokens[:taken]
+
+    def _take_drafts(self, result: StepResult) -> None:
+        """What the worker proposes for the next step of each request."""
+        for req_id, proposed in result.drafts.items():
+            state = self._states.get(req_id)
+            if state is not None and result.step >= state.valid_from_step:
+                state.drafts = proposed
 
     def forced_reset(self) -> None:
         """Preempt everything that runs and forget all cached prefixes, as after a change of weights.
@@ -170,13 +184,13 @@ class Scheduler:
         self._kv.pool.forget_all()
 
     def _schedule_running(self, draft: StepDraft, prefill: bool) -> None:
-        index = 0
-        while index < len(self._running) and draft.budget > 0:
-            state = self._running[index]
+        index, running, ahead, grain, before = 0, self._running, self._async, self._kv.grain, draft.step - 1
+        while index < len(running) and draft.budget > 0:
+            state = running[index]
             index += 1
             if state.num_placeholders and not self._goes_on(state, draft.step):
                 continue  # its last token is still in flight
-            if self._async and state.last_step != draft.step - 1:
+            if ahead and state.last_step != before:
                 state.drafts = ()  # placeholders name drafts of the step before, and it sat that out
             count = state.num_tokens + state.num_placeholders - state.num_computed + len(state.drafts)
             if count != 1:
@@ -189,8 +203,8 @@ class Scheduler:
             added = () if end <= state.capacity else self._grow(state, end, draft)
             if added is None:
                 return  # it preempted itself, and it was the last in the list
-            draft.add_known(state, count, added, take_drafts(state, end))
-            if end >= state.num_cached_tokens + self._kv.grain:
+            draft.add_known(state, count, added, take_drafts(state, end) if state.drafts else NO_DRAFTS)
+            if state.num_tokens >= state.num_cached_tokens + grain <= end:
                 self._kv.remember(state, end)
             if state.num_computed <= state.num_prompt:
                 self._last_prefill_step = draft.step
