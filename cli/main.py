@@ -15,6 +15,7 @@ import typer
 
 from ..errors import StepscopeError
 from .doctor import doctor
+from .import_ import import_
 from .linux_perf import explain
 from .report import report
 from .run import run
@@ -48,7 +49,10 @@ def _interruptible(command: Callable[..., object]) -> Callable[..., object]:
     return wrapped
 
 
-for _name, _command in (("sweep", sweep), ("run", run), ("step", step), ("report", report), ("doctor", doctor)):
+_VERBS = (
+    ("sweep", sweep), ("run", run), ("step", step), ("report", report), ("import", import_), ("doctor", doctor),
+)  # fmt: skip
+for _name, _command in _VERBS:
     app.command(_name)(_interruptible(_command))
 
 # typer brings its own copy of click in some releases and uses the package in others; both carry this class

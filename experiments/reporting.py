@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..analysis.captures.figures import capture_figures
 from ..errors import StepscopeError, UsageError
 from ..instrumentation.recording.reader import Recording
+from ..instrumentation.recording.schema import CAPTURE_SOURCES
 from ..instrumentation.recording.storage import META_FILE, PARTIAL_META_FILE
-from ..reports import Format, IndexEntry, render, render_index, render_sweep
+from ..instrumentation.sources.reading import is_capture
+from ..reports import Format, IndexEntry, render, render_capture, render_index, render_sweep
 from .files import write_atomically
+from .importing import report_of_capture
 from .store import SweepStore
 from .summary import figures_of
 from .sweep_view import sweep_view
@@ -23,9 +27,15 @@ def write_report(path: Path, format_: Format, output: Path | None) -> str:
     HTML goes to `output`, else to report.html in the folder; the others go to `output`, else to stdout.
     Raises UsageError for a path that holds nothing of ours.
     """
+    if is_capture(path):
+        return _written(report_of_capture(path, format_), format_, output, path.with_name(f"{path.name}.html"))
     folder = _folder(path)
-    text = _render(folder, format_, output)
-    target = output or (folder / "report.html" if format_ == "html" else None)
+    return _written(_render(folder, format_, output), format_, output, folder / "report.html")
+
+
+def _written(text: str, format_: Format, output: Path | None, page: Path) -> str:
+    """Write `text` where it belongs; what belongs on stdout comes back."""
+    target = output or (page if format_ == "html" else None)
     if target is None:
         return text if text.endswith("\n") else text + "\n"
     write_page(target, text)
@@ -47,16 +57,19 @@ def _folder(path: Path) -> Path:
         return path
     if path.name in (META_FILE, PARTIAL_META_FILE, "plan.json", "summary.json"):
         return path.absolute().parent
-    raise UsageError(f"{path}: is no recording; give the folder that holds {META_FILE} or plan.json")
+    raise UsageError(
+        f"{path}: is no recording and no capture; give the folder that holds {META_FILE} or plan.json, an nsys export "
+        "or a Kineto trace"
+    )
 
 
 def _render(folder: Path, format_: Format, output: Path | None) -> str:
     if (folder / "plan.json").exists():
         return render_sweep(sweep_view(SweepStore.open(folder)), format_)
     if _is_recording(folder):
-        return render(Recording.load(folder), format_, name=folder.absolute().name)
+        return _page(Recording.load(folder), format_, folder.absolute().name)
     if _is_recording(folder / RECORDING):
-        return render(Recording.load(folder / RECORDING), format_, name=folder.absolute().name)
+        return _page(Recording.load(folder / RECORDING), format_, folder.absolute().name)
     found = sorted(below for below in folder.iterdir() if _is_recording(below) or _is_recording(below / RECORDING))
     if not found:
         raise UsageError(
@@ -64,6 +77,13 @@ def _render(folder: Path, format_: Format, output: Path | None) -> str:
         )
     entries = [_entry(below, (output or folder / "report.html").parent, format_) for below in found]
     return render_index(entries, format_, name=folder.absolute().name)
+
+
+def _page(recording: Recording, format_: Format, name: str) -> str:
+    """A recording's page; one that was imported has a capture's."""
+    if recording.meta.source in CAPTURE_SOURCES:
+        return render_capture(capture_figures(recording.tables, recording.meta), format_, name=name)
+    return render(recording, format_, name=name)
 
 
 def _is_recording(folder: Path) -> bool:
@@ -77,7 +97,7 @@ def _entry(folder: Path, pages: Path, format_: Format) -> IndexEntry:
         href = ""
         if format_ == "html":
             href = f"{folder.name}.html"
-            write_page(pages / href, render(recording, "html", name=folder.name))
+            write_page(pages / href, _page(recording, "html", folder.name))
         metrics, reasons = figures_of(recording)
     except StepscopeError as error:
         return IndexEntry(folder.name, error=str(error))

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
+from ..analysis.captures.figures import CaptureFigures
 from ..analysis.summary import summarise
 from ..errors import UsageError
 from .document import Document
 from .html import render_html
 from .jsonable import to_json
 from .markdown import render_markdown
+from .pages.capture import capture_document
 from .pages.index import index_document
 from .pages.recording import recording_document
 from .pages.sweep import sweep_document
 from .text import render_text
 from .views.index import IndexEntry
 from .views.recording import gather_recording
-from .views.report import index_report, recording_report, sweep_report
+from .views.report import capture_report, index_report, recording_report, sweep_report
 from .views.source import RecordingLike
 from .views.sweep import SweepView
 
@@ -36,6 +38,14 @@ def render(recording: RecordingLike, format: Format = "html", *, name: str = "re
     if format == "json":
         return to_json(recording_report(view, summarise(recording)))
     return WRITERS[format](recording_document(view))
+
+
+def render_capture(figures: CaptureFigures, format: Format = "html", *, name: str = "capture") -> str:
+    """The page of an imported capture."""
+    _check(format)
+    if format == "json":
+        return to_json(capture_report(figures, name))
+    return WRITERS[format](capture_document(figures, name))
 
 
 def render_sweep(sweep: SweepView, format: Format = "html") -> str:

@@ -60,7 +60,7 @@ def device_figures(rows: CaptureRows) -> tuple[DeviceFigures, ...]:
     communicates = np.array([_COMMUNICATION.search(name) is not None for name in (*rows.names, "")], dtype=np.bool_)
     found = [
         _figures(key, work.taken(work.device == place), communicates)
-        for place, key in sorted(enumerate(rows.devices), key=lambda item: _order(item[1]))
+        for place, key in enumerate(rows.devices)
         if (work.device == place).any()
     ]
     return tuple(found)
@@ -72,10 +72,6 @@ def idle_gaps(start: LongArray, end: LongArray) -> LongArray:
     reach = np.maximum.accumulate(end[order])
     found = np.stack((reach[:-1], start[order][1:]), axis=1)
     return np.asarray(found[found[:, 1] > found[:, 0]], dtype=np.int64)
-
-
-def _order(key: DeviceKey) -> tuple[int, int, str]:
-    return (-1 if key.rank is None else key.rank, int(key.device) if key.device.isdecimal() else 1 << 30, key.device)
 
 
 def _figures(key: DeviceKey, work: DeviceWork, communicates: BoolArray) -> DeviceFigures:

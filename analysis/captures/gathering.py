@@ -108,10 +108,13 @@ class _Places:
         owner = np.concatenate((process["spans"], process["copies"]))
         ranked = meta.source == "kineto"
         group, first = grouped(owner if ranked else np.zeros_like(owner), device)
-        self.devices = tuple(
+        found = [
             DeviceKey(device_names[device[row]] or "unknown", keys[owner[row]].rank if ranked else None)
             for row in first.tolist()
-        )
+        ]
+        order = sorted(range(len(found)), key=lambda place: found[place].order)
+        self.devices = tuple(found[place] for place in order)
+        group = np.argsort(np.array(order, dtype=np.int64))[group]
         lanes, first_lane = grouped(owner, device, lane)
         self.lanes = tuple(lane_names[lane[row]] or "unknown" for row in first_lane.tolist())
         split = len(process["spans"])

@@ -135,6 +135,12 @@ class DeviceKey:
     device: str
     rank: int | None = None
 
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """By rank, then by number, then by name."""
+        number = int(self.device) if self.device.isdecimal() and len(self.device) < 9 else 1 << 30
+        return (-1 if self.rank is None else self.rank, number, self.device)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CaptureRows:
@@ -162,8 +168,8 @@ class CaptureRows:
 
     @property
     def all_work(self) -> DeviceWork:
-        """Device rows and copies together; of copies `name` is meaningless (-1)."""
-        return self.device.__class__(
+        """Device rows and copies together, copies last; the name of a copy is -1."""
+        return DeviceWork(
             **{
                 entry.name: np.concatenate((getattr(self.device, entry.name), getattr(self.copies, entry.name)))
                 for entry in fields(DeviceWork)

@@ -39,7 +39,7 @@ class Attribution:
 
 def attribute(trace: Trace, maps: Sequence[PhaseMap]) -> Attribution:
     """`maps` in the order of asking: the first that knows a range decides its phase."""
-    steps, calls, host = find_steps(trace, maps), calls_of(trace), trace.host
+    steps, calls, host = find_steps(trace, maps), calls_of(trace.host), trace.host
     step = steps.at(host.process, host.thread, host.start)
     segments = phases_of_ranges(trace, maps)
     if len(steps):

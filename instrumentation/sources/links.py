@@ -6,47 +6,74 @@ All kernels of a graph replay carry the correlation of the one launch. Id 0 and 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from .arrays import ABSENT, BoolArray, LongArray, filled
-from .trace import CALLS, HostRows, Rows, Trace
+from .trace import CALLS
 
 _ID_BITS = 40
 
 
+class Correlated(Protocol):
+    """Rows that may have to do with a call."""
+
+    @property
+    def process(self) -> LongArray:
+        """Process of each row."""
+        ...
+
+    @property
+    def start(self) -> LongArray:
+        """When each row begins."""
+        ...
+
+    @property
+    def correlation(self) -> LongArray:
+        """Correlation id of each row, ABSENT where null."""
+        ...
+
+
+class HostCalls(Correlated, Protocol):
+    """Host rows; some of them are calls."""
+
+    @property
+    def kind(self) -> LongArray:
+        """Place in HOST_KINDS of each row."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Calls:
-    """The calls of a trace: `row` is the place of each in `Trace.host`. Sorted by process, correlation, start."""
+    """The calls of host rows: `row` is the place of each among them. Sorted by process, correlation, start."""
 
     row: LongArray
     key: LongArray
 
-    def of(self, rows: Rows) -> LongArray:
-        """Place in `Trace.host` of the call behind each row; -1 where none was recorded."""
+    def of(self, rows: Correlated) -> LongArray:
+        """Place among the host rows of the call behind each row; -1 where none was recorded."""
         if not len(self.row):
-            return filled(len(rows), -1)
-        wanted = _keys(rows)
+            return filled(len(rows.start), -1)
+        wanted = _keys(rows.process, rows.correlation)
         place = np.searchsorted(self.key, wanted, side="left")
         place = np.minimum(place, len(self.key) - 1)
-        found = (self.key[place] == wanted) & _ties(rows)
+        found = (self.key[place] == wanted) & _ties(rows.correlation)
         return np.where(found, self.row[place], -1)
 
 
-def calls_of(trace: Trace) -> Calls:
+def calls_of(host: HostCalls) -> Calls:
     """Index of the calls by process and correlation; of several with one id the first counts."""
-    host = trace.host
-    row = np.flatnonzero(np.isin(host.kind, CALLS) & _ties(host)).astype(np.int64)
-    part: HostRows = host.taken(row)
-    key = _keys(part)
-    order = np.lexsort((part.start, key))
+    row = np.flatnonzero(np.isin(host.kind, CALLS) & _ties(host.correlation)).astype(np.int64)
+    key = _keys(host.process[row], host.correlation[row])
+    order = np.lexsort((host.start[row], key))
     return Calls(row[order], key[order])
 
 
-def _ties(rows: Rows) -> BoolArray:
-    return np.asarray((rows.correlation != ABSENT) & (rows.correlation != 0))
+def _ties(correlation: LongArray) -> BoolArray:
+    return np.asarray((correlation != ABSENT) & (correlation != 0))
 
 
-def _keys(rows: Rows) -> LongArray:
+def _keys(process: LongArray, correlation: LongArray) -> LongArray:
     """Process and correlation in one number. Ids are counters of 32 bits; what lies beyond is folded into 40."""
-    return (rows.process << _ID_BITS) | (rows.correlation & ((1 << _ID_BITS) - 1))
+    return (process << _ID_BITS) | (correlation & ((1 << _ID_BITS) - 1))

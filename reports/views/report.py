@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ...analysis.captures.figures import CaptureFigures
 from ...analysis.summary import Summary
 from .index import IndexEntry
 from .recording import RecordingView
@@ -36,6 +37,11 @@ def recording_report(view: RecordingView, summary: Summary) -> Report:
         "timelines": view.timelines,
     }
     return Report("recording", REPORT_VERSION, view.name, view.meta.modelled, view.meta.calibration, content)
+
+
+def capture_report(figures: CaptureFigures, name: str) -> Report:
+    """All figures of an imported capture."""
+    return Report("capture", REPORT_VERSION, name, False, None, figures)
 
 
 def sweep_report(sweep: SweepView) -> Report:

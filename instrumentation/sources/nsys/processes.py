@@ -6,6 +6,8 @@ process: pids of two containers may repeat. Correlation ids count per process.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from ..arrays import ABSENT, LongArray, filled
@@ -40,9 +42,13 @@ class Processes:
         return np.where(lost, alone, places)
 
     def listed(self) -> tuple[CapturedProcess, ...]:
-        """All processes, by place."""
+        """All processes, by place. One whose pid another machine or container has too gets its number as host."""
+        pids = Counter(key & _MASK for key in self._places if key != ABSENT)
         return tuple(
-            CapturedProcess(pid=None if key == ABSENT else key & _MASK) for key in self._places
+            CapturedProcess()
+            if key == ABSENT
+            else CapturedProcess(key & _MASK, host=f"vm {key >> _THREAD_BITS}" if pids[key & _MASK] > 1 else None)
+            for key in self._places
         )
 
 

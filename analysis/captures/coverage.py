@@ -1,0 +1,87 @@
+"""How much of a capture the figures rest on, and what cannot be said from it, with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...instrumentation.sources.arrays import ABSENT, BoolArray
+from .launches import Launches
+from .rows import CaptureRows
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """A share of something that a figure rests on. `share` is null where `of` is 0."""
+
+    what: str
+    covered: int
+    of: int
+    share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CannotSay:
+    """A question that the capture does not answer."""
+
+    question: str
+    because: str
+
+
+_ABSENT = {
+    "kernels": ("busy, idle and gaps of a device", "the capture has no kernels"),
+    "copies": ("copies and what they were hidden under", "the capture has no memory copies"),
+    "calls": ("queue delays, steps and phases of device work, blocking calls", "the capture has no calls of CUDA"),
+    "ranges": ("phases told by ranges", "the capture has no ranges"),
+}
+
+
+def coverage(rows: CaptureRows, launches: Launches) -> tuple[Coverage, ...]:
+    """What share of the device's work has a call, a step and a phase, and of the copies a kind of memory."""
+    work, copies = launches.work, rows.copies
+    linked, in_step, in_phase = launches.call >= 0, work.step != ABSENT, work.phase >= 0
+    n = len(work)
+    sided = np.isin(copies.direction, [rows.directions.index(own) for own in ("h2d", "d2h") if own in rows.directions])
+    return (
+        _share("device work with its call", linked, n),
+        _share("copies with their call", launches.call[len(rows.device) :] >= 0, len(copies)),
+        _share("device work in a step", in_step, n), _share("device work in a phase", in_phase, n),
+        _share("copies between host and device with the host's kind of memory", _known_kind(rows)[sided],
+               int(sided.sum())),
+    )  # fmt: skip
+
+
+def _share(what: str, covered: BoolArray, of: int) -> Coverage:
+    count = int(np.count_nonzero(covered))
+    return Coverage(what, count, of, count / of if of else None)
+
+
+def _known_kind(rows: CaptureRows) -> BoolArray:
+    copies = rows.copies
+    unknown_source = np.array([own == "unknown" for own in (*rows.src_kinds, "unknown")])[copies.src_kind]
+    unknown_target = np.array([own == "unknown" for own in (*rows.dst_kinds, "unknown")])[copies.dst_kind]
+    return np.asarray(~(unknown_source | unknown_target), dtype=np.bool_)
+
+
+def cannot_say(rows: CaptureRows) -> tuple[CannotSay, ...]:
+    """Questions without an answer here: what the file lacks, and what the profiler says it lost."""
+    found = [CannotSay(*_ABSENT[name]) for name in _ABSENT if name in rows.absent]
+    if "copies" not in rows.absent:
+        found.append(
+            CannotSay("how much of a copy is exposed", "a capture does not record what reads what it brings")
+        )
+    if not len(rows.steps):
+        found.append(CannotSay("figures by step", "no range marks steps, and no cycle of ranges repeats"))
+    elif not len(rows.phase_rows):
+        found.append(
+            CannotSay("figures by phase", "no range of a known name tells phases, and the launches do not show them")
+        )
+    for note in rows.meta.diagnostics:
+        if note.reason.startswith("nsys") or "left out" in note.reason or "truncated" in note.reason:
+            found.append(CannotSay("whether everything is here", note.reason))
+    if rows.meta.configuration.get("graph_trace") == "graph" or (rows.device.kind == 2).any():
+        found.append(
+            CannotSay("kernels inside graphs", "graphs were traced whole; capture with --cuda-graph-trace=node")
+        )
+    return tuple(dict.fromkeys(found))

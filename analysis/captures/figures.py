@@ -1,0 +1,75 @@
+"""All figures of a capture in one object, ready for a page, a table or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ...instrumentation.recording.meta import RecordingMeta
+from .copies import CopyFigures, HiddenFigures, copy_figures, hidden_figures
+from .coverage import CannotSay, Coverage, cannot_say, coverage
+from .devices import DeviceFigures, device_figures
+from .gaps import GapFigures, gap_figures
+from .gathering import gather
+from .graphs import GraphFigures, graph_figures
+from .launches import launches_of
+from .names import NameFigures, call_figures, kernel_figures
+from .pageable import PageableFigures, pageable_figures
+from .queueing import QueueFigures, queue_figures
+from .ranges import RangeFigures, range_figures
+from .rows import Tables
+from .steps import phase_table, step_table
+from .syncs import SyncFigures, sync_figures
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CaptureFigures:
+    """What a report says of a capture. Every part says in its own module how it is defined.
+
+    source       nsys or kineto; `facts` what the file says of itself (versions, graph trace mode, damages)
+    steps_from   who marked the steps: vllm, sglang, pytorch, stepscope, mapped, inferred; None without steps
+    devices      busy and idle, empty where nothing ran on a device (then nothing about one can be said)
+    steps        a row a step and device; phases: a row a process, device and phase
+    """
+
+    source: str
+    facts: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    steps_from: str | None
+    devices: tuple[DeviceFigures, ...]
+    copies: tuple[CopyFigures, ...]
+    hidden: tuple[HiddenFigures, ...]
+    pageable: PageableFigures
+    queue: tuple[QueueFigures, ...]
+    syncs: tuple[SyncFigures, ...]
+    graphs: tuple[GraphFigures, ...]
+    gaps: tuple[GapFigures, ...]
+    steps: pd.DataFrame
+    phases: pd.DataFrame
+    ranges: tuple[RangeFigures, ...]
+    kernels: tuple[NameFigures, ...]
+    calls: tuple[NameFigures, ...]
+    coverage: tuple[Coverage, ...]
+    cannot_say: tuple[CannotSay, ...]
+
+
+_NOT_FACTS = ("absent", "steps_from", "phase_maps", "index_building")
+
+
+def capture_figures(tables: Tables, meta: RecordingMeta) -> CaptureFigures:
+    """`tables` by name: those of a `Capture` (Arrow), or the frames of the Recording that it became."""
+    rows = gather(tables, meta)
+    launches = launches_of(rows)
+    facts = {key: value for key, value in meta.configuration.items() if key not in _NOT_FACTS and value is not None}
+    return CaptureFigures(
+        source=meta.source, facts=facts, environment=meta.environment,
+        steps_from=meta.configuration.get("steps_from"), devices=device_figures(rows), copies=copy_figures(rows),
+        hidden=hidden_figures(rows), pageable=pageable_figures(rows), queue=queue_figures(rows, launches),
+        syncs=sync_figures(rows, launches), graphs=graph_figures(rows, launches), gaps=gap_figures(rows, launches),
+        steps=step_table(rows, launches), phases=phase_table(rows), ranges=range_figures(rows, launches),
+        kernels=kernel_figures(rows), calls=call_figures(rows, launches), coverage=coverage(rows, launches),
+        cannot_say=cannot_say(rows),
+    )

@@ -1,0 +1,36 @@
+"""`perf import`: a capture of Nsight Systems or of the PyTorch profiler becomes a recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def import_(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="An nsys export or report (.sqlite, .nsys-rep), or Kineto traces (.json, .json.gz), one a rank.",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Folder of the recording. [default: FILE's name.recording]"),
+    ] = None,
+    salvage: Annotated[
+        bool, typer.Option("--salvage", help="Take what is whole of a cut or damaged trace, and say what was lost.")
+    ] = False,
+    phase_map: Annotated[
+        Path | None,
+        typer.Option("--map", metavar="FILE", help="YAML: which ranges are preprocess, forward, sample, and steps."),
+    ] = None,
+) -> None:
+    """Import a capture that another profiler made; print what it says and write a recording."""
+    from ..experiments.importing import import_capture
+
+    done = import_capture(files, output, salvage=salvage, phase_map=phase_map)
+    typer.echo(done.text, nl=False)
+    typer.echo(f"\nrecording: {done.folder}")

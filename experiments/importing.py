@@ -1,0 +1,66 @@
+"""`perf import`'s work: a capture that another profiler made becomes a recording. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..analysis.captures.figures import capture_figures
+from ..errors import UsageError
+from ..instrumentation.recording.storage import META_FILE
+from ..instrumentation.sources.capture import CaptureOptions
+from ..instrumentation.sources.phase_maps import load_phase_map
+from ..instrumentation.sources.reading import read_capture
+from ..reports import Format, render_capture
+
+_PACKED = (".gz", ".json", ".pt", ".trace", ".sqlite", ".nsys-rep", ".qdrep", ".qdstrm", ".tmp")
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """Where the recording is, and the summary of what it holds."""
+
+    folder: Path
+    text: str
+
+
+def import_capture(
+    paths: Sequence[Path], out: Path | None = None, *, salvage: bool = False, phase_map: Path | None = None
+) -> Imported:
+    """Read one capture, or the Kineto traces of several ranks, and write the recording to `out`.
+
+    Without `out` a folder named after the (first) file is made in the current folder. Raises UsageError for what is
+    no capture, MeasurementError for one in which nothing was measured.
+    """
+    folder = out or Path(f"{stem(paths[0])}.recording")
+    _check(folder)
+    options = CaptureOptions(salvage=salvage, phase_map=load_phase_map(phase_map) if phase_map else None)
+    capture = read_capture(paths, options)
+    capture.save(folder)
+    text = render_capture(capture_figures(capture.tables, capture.meta), "text", name=paths[0].name)
+    return Imported(folder, text)
+
+
+def report_of_capture(path: Path, format_: Format) -> str:
+    """A capture's report, without keeping a recording of it."""
+    capture = read_capture(path)
+    return render_capture(capture_figures(capture.tables, capture.meta), format_, name=path.name)
+
+
+def stem(path: Path) -> str:
+    """The file's name without the endings of captures: `worker0.pt.trace.json.gz` → `worker0`."""
+    name = path.absolute().name
+    while True:
+        ending = next((own for own in _PACKED if name.endswith(own) and len(name) > len(own)), None)
+        if ending is None:
+            return name
+        name = name.removesuffix(ending)
+
+
+def _check(folder: Path) -> None:
+    """Refuse to write among files that are not a recording's."""
+    if folder.is_file():
+        raise UsageError(f"{folder}: is a file; name a folder with -o")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / META_FILE).exists():
+        raise UsageError(f"{folder}: is not empty and holds no recording; name another folder with -o")

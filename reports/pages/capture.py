@@ -1,0 +1,56 @@
+"""The page of an imported capture."""
+
+from __future__ import annotations
+
+from ...analysis.captures.figures import CaptureFigures
+from ..document import Block, Cell, Column, Document, Facts, Quantity, Section, Words
+from ..formatting import count
+from .capture_copies import copies_section, pageable_section
+from .capture_devices import devices_section, gaps_section
+from .capture_host import graphs_section, names_section, queue_section, ranges_section, syncs_section
+from .capture_steps import phases_section, steps_section
+from .cells import count_column, number, percent_column, table
+
+SOURCES = {"nsys": "Nsight Systems", "kineto": "PyTorch profiler"}
+
+
+def capture_document(figures: CaptureFigures, name: str) -> Document:
+    """All sections: what the devices did, what the host did meanwhile, what the figures rest on."""
+    sections = (
+        devices_section(figures), gaps_section(figures), copies_section(figures), pageable_section(figures),
+        queue_section(figures), graphs_section(figures), phases_section(figures), steps_section(figures),
+        syncs_section(figures), ranges_section(figures), names_section(figures), _coverage(figures), _about(figures),
+    )
+    return Document(name, _subtitle(figures), sections)
+
+
+def _subtitle(figures: CaptureFigures) -> str:
+    gpu = figures.environment.get("gpu_name")
+    version = figures.facts.get("product_version") or figures.facts.get("schema_version")
+    source = SOURCES.get(figures.source, figures.source)
+    parts = [f"captured with {source}{f' {version}' if version else ''}", str(gpu) if gpu else "GPU not named"]
+    if figures.steps_from:
+        steps = len(figures.steps.drop_duplicates(["pid", "rank", "step"]))
+        parts.append(f"{count(steps)} steps, marked by {figures.steps_from}")
+    return ", ".join(parts)
+
+
+def _coverage(figures: CaptureFigures) -> Section:
+    """What the figures rest on, and what cannot be said."""
+    columns = (Column("share of"), count_column("covered"), count_column("of"), percent_column("share"))
+    rows: list[tuple[Cell, ...]] = [
+        (own.what, Quantity(own.covered, "count"), Quantity(own.of, "count"), number(own.share, "fraction", "none"))
+        for own in figures.coverage
+    ]
+    blocks: list[Block] = [table("What the figures rest on", columns, rows)]
+    if figures.cannot_say:
+        unsaid = [(own.question, own.because) for own in figures.cannot_say]
+        blocks.append(table("Cannot say, because", (Column("what"), Column("because")), unsaid))
+    return Section("coverage", "Coverage, and what cannot be said", tuple(blocks), brief=True, nav="Coverage")
+
+
+def _about(figures: CaptureFigures) -> Section:
+    plain = {key: value for key, value in figures.facts.items() if not isinstance(value, dict)}
+    items = tuple((key, str(value)) for key, value in sorted({**plain, **figures.environment}.items()))
+    blocks: tuple[Block, ...] = (Facts("What the file says of itself", items),) if items else (Words("Nothing."),)
+    return Section("about", "The capture", blocks)

@@ -1,0 +1,86 @@
+"""Sections: the copies of a capture, and those that blocked the host although they were asked for asynchronously."""
+
+from __future__ import annotations
+
+from ...analysis.captures.figures import CaptureFigures
+from ...analysis.captures.pageable import PageableFigures
+from ..document import Block, Cell, Column, Quantity, Section, Words
+from ..formatting import count, duration
+from .capture_devices import device_name
+from .cells import bytes_column, count_column, number, table, us_column
+
+NO_SIZE = "a copy does not tell its size"
+NO_RANGES = "no range in which the host builds indices was recorded"
+
+
+def copies_section(figures: CaptureFigures) -> Section:
+    """By direction and kinds of memory, and what the copies to the device were hidden under."""
+    if not figures.copies:
+        return Section("copies", "Copies", (Words("The capture holds no copies."),), brief=True)
+    columns = (
+        Column("device"), Column("direction"), Column("from"), Column("to"), count_column("copies"),
+        bytes_column("size"), us_column("summed"), us_column("union"), us_column("under kernels"),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = [
+        (
+            device_name(own.device, own.rank), own.direction, own.src_kind, own.dst_kind, Quantity(own.copies, "count"),
+            number(own.size_bytes, "bytes", NO_SIZE), Quantity(own.sum_ns, "ns"), Quantity(own.union_ns, "ns"),
+            Quantity(own.hidden_under_kernels_ns, "ns"),
+        )
+        for own in figures.copies
+    ]  # fmt: skip
+    blocks: list[Block] = [table("Copies by direction and kind of memory", columns, rows)]
+    if figures.hidden:
+        blocks.append(_hidden(figures))
+    return Section("copies", "Copies", tuple(blocks), brief=True)
+
+
+def _hidden(figures: CaptureFigures) -> Block:
+    columns = (
+        Column("device"), count_column("copies"), us_column("union"), us_column("under kernels"),
+        us_column("under index building"), us_column("under either"), us_column("exposed"),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = [
+        (
+            device_name(own.device, own.rank), Quantity(own.copies, "count"), Quantity(own.union_ns, "ns"),
+            Quantity(own.under_kernels_ns, "ns"), number(own.under_index_building_ns, "ns", NO_RANGES),
+            number(own.under_anything_ns, "ns", NO_RANGES), number(own.exposed_ns, "ns", own.exposed_reason),
+        )
+        for own in figures.hidden
+    ]  # fmt: skip
+    return table("Copies to the device, and what they were hidden under", columns, rows)
+
+
+def pageable_section(figures: CaptureFigures) -> Section:
+    """Asynchronous copies of pageable memory and the host time that they blocked."""
+    own = figures.pageable
+    blocks: list[Block] = [Words(_sentence(own, bool(figures.copies)), emphasis=bool(own.copies))]
+    if own.longest:
+        columns = (
+            Column("device"), Column("direction"), bytes_column("size"), us_column("copy"), us_column("host blocked"),
+            Column("call"), Column("step"), Column("correlation"),
+        )  # fmt: skip
+        rows: list[tuple[Cell, ...]] = [
+            (
+                device_name(copy.device, copy.rank), copy.direction, number(copy.size_bytes, "bytes", NO_SIZE),
+                Quantity(copy.copy_ns, "ns"), Quantity(copy.blocked_ns, "ns"), copy.api or "",
+                number(copy.step, "exact", "outside steps"), number(copy.correlation, "exact"),
+            )
+            for copy in own.longest
+        ]  # fmt: skip
+        blocks.append(table("Those that blocked longest", columns, rows, note=own.reason))
+    return Section("pageable", "Asynchronous copies of pageable memory", tuple(blocks), brief=True, nav="Pageable")
+
+
+def _sentence(own: PageableFigures, copies: bool) -> str:
+    if not copies:
+        return "The capture holds no copies."
+    found = (
+        f"{count(own.copies)} asynchronous copies of pageable memory blocked the host for {duration(own.blocked_ns)} "
+        f"({duration(own.copy_ns)} of copying)." if own.copies else "No asynchronous copy of pageable memory was found."
+    )
+    if own.unknown_kind:
+        found += f" Of {count(own.unknown_kind)} copies the capture does not tell the host's kind of memory."
+    if own.unknown_call:
+        found += f" The calls of {count(own.unknown_call)} copies of pageable memory were not recorded."
+    return found

@@ -1,0 +1,102 @@
+"""Sections: how busy each device of a capture was, and what the host did in its gaps."""
+
+from __future__ import annotations
+
+from ...analysis.captures.devices import DeviceFigures
+from ...analysis.captures.figures import CaptureFigures
+from ...analysis.captures.gaps import GapFigures
+from ..document import Block, Cell, Column, Quantity, Section, Words
+from ..formatting import duration, percent
+from .cells import count_column, number, percent_column, table, us_column
+
+MOST = 12
+
+
+def device_name(device: str | None, rank: int | None) -> str:
+    """ "0", or "rank 3, 0" where every rank numbers its own devices."""
+    return f"rank {rank}, {device}" if rank is not None else str(device)
+
+
+def devices_section(figures: CaptureFigures) -> Section:
+    """Busy and idle of each device, by the one definition."""
+    if not figures.devices:
+        why = next((own.because for own in figures.cannot_say if "busy" in own.question), "nothing ran on a device")
+        unsaid = Words(f"Busy and idle cannot be said: {why}.", emphasis=True)
+        return Section("devices", "Devices", (unsaid,), brief=True)
+    columns = (
+        Column("device"), us_column("window"), us_column("busy"), us_column("idle"), percent_column("idle share"),
+        count_column("gaps"), us_column("longest gap"), us_column("kernels"), us_column("communication"),
+        us_column("copies"), us_column("memsets"), count_column("kernels (n)"), count_column("graph replays (n)"),
+    )  # fmt: skip
+    note = (
+        "Busy is the union of kernels, copies, memsets and replays of whole graphs; the window reaches from the first "
+        "of them to the last. Synchronisations and annotations are no work."
+    )
+    words = " ".join(_sentence(own) for own in figures.devices)
+    rows = [_row(own) for own in figures.devices]
+    blocks: tuple[Block, ...] = (Words(words, emphasis=True), table("Devices", columns, rows, note=note))
+    return Section("devices", "Devices", blocks, brief=True)
+
+
+def _sentence(own: DeviceFigures) -> str:
+    share = percent(own.idle_ns / own.window_ns) if own.window_ns else "none"
+    return f"Device {device_name(own.device, own.rank)}: idle {share} of {duration(own.window_ns)}."
+
+
+def _row(own: DeviceFigures) -> tuple[Cell, ...]:
+    return (
+        device_name(own.device, own.rank), Quantity(own.window_ns, "ns"), Quantity(own.busy_ns, "ns"),
+        Quantity(own.idle_ns, "ns"),
+        number(own.idle_ns / own.window_ns if own.window_ns else None, "fraction", "the window is empty"),
+        Quantity(own.gaps, "count"), Quantity(own.gap_max_ns, "ns"), Quantity(own.kernel_union_ns, "ns"),
+        Quantity(own.communication_union_ns, "ns"), Quantity(own.memcpy_union_ns, "ns"),
+        Quantity(own.memset_union_ns, "ns"), Quantity(own.kernels, "count"), Quantity(own.graph_replays, "count"),
+    )  # fmt: skip
+
+
+def gaps_section(figures: CaptureFigures) -> Section:
+    """What the launching thread was in while the device had nothing."""
+    blocks: list[Block] = []
+    for own in figures.gaps:
+        if own.gaps:
+            blocks += [Words(_late(own)), _shares(own), _longest(own)]
+    return Section("gaps", "Gaps, and what the host did in them", tuple(blocks) or (Words("No gaps."),), nav="Gaps")
+
+
+def _late(own: GapFigures) -> str:
+    name = device_name(own.device, own.rank)
+    if not own.late_known_ns:
+        return f"Device {name}: whether the host was late cannot be said, the calls behind the work were not recorded."
+    late = percent(own.late_ns / own.late_known_ns)
+    whole = own.late_known_ns == own.idle_ns
+    known = "" if whole else f" (of the {duration(own.late_known_ns)} whose next call is known)"
+    profiler = f" {duration(own.overhead_ns)} of it lie under the profiler's own work." if own.overhead_ns else ""
+    return f"Device {name}: in {late} of its idle time{known} the next operation had not been asked for yet.{profiler}"
+
+
+def _shares(own: GapFigures) -> Block:
+    rows: list[tuple[Cell, ...]] = [
+        (
+            share.name or "nothing recorded", share.kind or "", Quantity(share.idle_ns, "ns"),
+            Quantity(share.share, "fraction"),
+        )
+        for share in own.host[:MOST]
+    ]  # fmt: skip
+    columns = (Column("the host was in"), Column("kind"), us_column("idle"), percent_column("share"))
+    return table(f"Idle time of device {device_name(own.device, own.rank)} by what {own.thread} was in", columns, rows)
+
+
+def _longest(own: GapFigures) -> Block:
+    columns = (
+        Column("start", unit="ns", numeric=True), us_column("gap"), Column("ended by"), us_column("not asked for"),
+        Column("the host was in"), us_column("profiler"),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = [
+        (
+            Quantity(gap.start_ns, "ns"), Quantity(gap.gap_ns, "ns"), gap.next_name or gap.next_kind,
+            number(gap.late_ns, "ns", "its call was not recorded"), gap.host_name or "nothing recorded",
+            Quantity(gap.overhead_ns, "ns"),
+        )
+        for gap in own.longest[:MOST]
+    ]  # fmt: skip
+    return table(f"Longest gaps of device {device_name(own.device, own.rank)}", columns, rows)

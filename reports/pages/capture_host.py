@@ -1,0 +1,128 @@
+"""Sections: what the host asked for in a capture: queues, graphs, waiting calls, ranges, names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...analysis.captures.figures import CaptureFigures
+from ...analysis.captures.names import NameFigures
+from ..document import Block, Cell, Column, Quantity, Section, Table, Words
+from .capture_devices import device_name
+from .cells import count_column, number, table, us_column
+
+MOST = 30
+_NO_DELAY = "no work of this kind has its call"
+
+
+def queue_section(figures: CaptureFigures) -> Section:
+    """Delay from call to start."""
+    if not figures.queue:
+        return Section("queue", "Queue delay", (Words("No device work has its call: delays cannot be said."),))
+    columns = (
+        Column("device"), Column("what"), count_column("n"), us_column("mean"), us_column("median"),
+        us_column("p90"), us_column("longest"), count_column("clock skew (n)"), us_column("worst skew"),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = [
+        (
+            device_name(own.device, own.rank), own.what, Quantity(own.n, "count"), number(own.mean_ns, "ns", _NO_DELAY),
+            number(own.p50_ns, "ns", _NO_DELAY), number(own.p90_ns, "ns", _NO_DELAY),
+            number(own.max_ns, "ns", _NO_DELAY), Quantity(own.skewed, "count"),
+            number(own.skew_worst_ns, "ns", "none starts before its call"),
+        )
+        for own in figures.queue
+    ]  # fmt: skip
+    note = "From the start of the call to the start on the device. Starts before their calls are skew, in no mean."
+    listed = table("Delay of the first operation of each call", columns, rows, note=note)
+    return Section("queue", "Queue delay", (listed,))
+
+
+def graphs_section(figures: CaptureFigures) -> Section:
+    """Graph launches and what they replay."""
+    if not figures.graphs:
+        return Section("graphs", "CUDA graphs", (Words("Nothing ran on a device."),))
+    columns = (
+        Column("process"), count_column("launches"), us_column("host time"), count_column("kernels replayed"),
+        count_column("kernels a launch"), count_column("whole replays"), count_column("eager kernels"),
+        count_column("unlinked kernels"), count_column("graph steps"), count_column("eager steps"),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = [
+        (
+            process_name(own.pid, own.rank), Quantity(own.launches, "count"), Quantity(own.launch_host_ns, "ns"),
+            Quantity(own.kernels, "count"), number(own.kernels_per_launch_p50, "count", "no kernels behind a launch"),
+            Quantity(own.whole_replays, "count"), Quantity(own.eager_kernels, "count"),
+            Quantity(own.unlinked_kernels, "count"), number(own.graph_steps, "count", "no steps"),
+            number(own.eager_steps, "count", "no steps"),
+        )
+        for own in figures.graphs
+    ]  # fmt: skip
+    return Section("graphs", "CUDA graphs", (table("Graph launches", columns, rows),), brief=True)
+
+
+def process_name(pid: int | None, rank: int | None) -> str:
+    """ "pid 41", "rank 3", or "the process" where the capture names none."""
+    parts = [f"rank {rank}"] if rank is not None else []
+    return ", ".join([*parts, *([f"pid {pid}"] if pid is not None else [])]) or "the process"
+
+
+def syncs_section(figures: CaptureFigures) -> Section:
+    """Waiting calls by thread and range."""
+    if not figures.syncs:
+        return Section("syncs", "Waiting calls", (Words("No synchronising or blocking call was recorded."),))
+    columns = (
+        Column("process"), Column("thread"), Column("range"), Column("call"), count_column("calls"), us_column("total"),
+        us_column("longest"), count_column("like .item()"),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = [
+        (
+            process_name(own.pid, own.rank), own.thread, own.range or "outside ranges", own.call,
+            Quantity(own.calls, "count"), Quantity(own.total_ns, "ns"), Quantity(own.max_ns, "ns"),
+            Quantity(own.item_like, "count"),
+        )
+        for own in figures.syncs[:MOST]
+    ]  # fmt: skip
+    return Section("syncs", "Waiting calls", (table("Synchronising and blocking calls", columns, rows),), brief=True)
+
+
+def ranges_section(figures: CaptureFigures) -> Section:
+    """Ranges with the device work that they launched."""
+    if not figures.ranges:
+        return Section("ranges", "Ranges", (Words("The capture has no ranges."),))
+    columns = (
+        Column("range"), Column("domain"), Column("process"), count_column("uses"), us_column("host"),
+        count_column("device operations"), us_column("device, summed"), us_column("first to last"),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = [
+        (
+            own.name, own.domain or "", process_name(own.pid, own.rank), Quantity(own.uses, "count"),
+            Quantity(own.total_ns, "ns"), Quantity(own.gpu_ops, "count"), number(own.gpu_sum_ns, "ns", own.gpu_reason),
+            number(own.projected_ns, "ns", own.gpu_reason),
+        )
+        for own in figures.ranges
+    ]  # fmt: skip
+    listed = table("Ranges and outermost operators, children included", columns, rows)
+    return Section("ranges", "Ranges", (Table(listed.caption, listed.columns, listed.rows, filterable=True),))
+
+
+def names_section(figures: CaptureFigures) -> Section:
+    """Kernels and calls by name."""
+    blocks: list[Block] = []
+    for caption, found in (("Kernels", figures.kernels), ("Calls", figures.calls)):
+        if found:
+            blocks.append(_names(caption, found))
+    return Section("names", "Kernels and calls", tuple(blocks) or (Words("None."),))
+
+
+def _names(caption: str, found: Sequence[NameFigures]) -> Table:
+    columns = (
+        Column("name"), Column("kind"), count_column("n"), us_column("total"), us_column("median"),
+        us_column("shortest"), us_column("longest"),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = [
+        (
+            own.name, own.kind, Quantity(own.n, "count"), Quantity(own.total_ns, "ns"), number(own.p50_ns, "ns"),
+            Quantity(own.min_ns, "ns"), Quantity(own.max_ns, "ns"),
+        )
+        for own in found
+    ]  # fmt: skip
+    listed = table(f"{caption} by name", columns, rows)
+    return Table(listed.caption, listed.columns, listed.rows, filterable=True)
