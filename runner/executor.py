@@ -38,7 +38,7 @@ class Executor:
         self._backend = attention.backend
         # A slot-mapping kernel is the first reader of the block table's copy; without one the forward is.
         self._reads_table_first = config.slot_mapping == "host"
-        # Where mixed batches have no full graph, a full graph only ever meets decodes: rows of one token without drafts.
+        # Where mixed batches have no full graph, a full graph only ever meets decodes: one token a row, without drafts.
         self._full_is_uniform = mode_pair(config.graph_mode).separate and config.decode_query_len == 1
         self._metadata: Sequence[object] = ()
         self.uncaptured: dict[GraphKey, str] = {}

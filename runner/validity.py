@@ -47,7 +47,7 @@ RULES = (
         "ring_slots: {c.ring_slots} is below 1; a ring needs at least one slot",
     ),
     Rule(
-        lambda c: c.copy_stream == "compute" and c.device_buffers == "single_unguarded",
+        lambda c: c.copy_stream == "compute" and c.device_buffers == "single_unguarded" and c.staging != "zero_copy",
         "device_buffers: single_unguarded means nothing on copy_stream compute, where the stream orders copies and"
         " readers; use single_guarded",
     ),
@@ -62,7 +62,31 @@ RULES = (
         " use persistent or stable_slots",
     ),
     Rule(
-        lambda c: c.copy_stream == "compute" and c.device_buffers in ("double", "staged_d2d"),
+        lambda c: c.batch_state == "stable_slots" and c.reorder != "off",
+        "reorder: {c.reorder} swaps rows, and with batch_state stable_slots rows never move: an index map has decodes"
+        " first already; use off",
+    ),
+    Rule(
+        lambda c: c.staging == "zero_copy" and c.copy_stream != "compute",
+        "copy_stream: {c.copy_stream} with staging zero_copy, where nothing is copied; use compute",
+    ),
+    Rule(
+        lambda c: c.staging == "zero_copy" and c.h2d_packing != "separate",
+        "h2d_packing: {c.h2d_packing} with staging zero_copy, where nothing is copied; use separate",
+    ),
+    Rule(
+        lambda c: c.staging == "zero_copy" and c.device_buffers == "staged_d2d",
+        "device_buffers: staged_d2d with staging zero_copy, where nothing is copied that could land; use double, or"
+        " single_guarded",
+    ),
+    Rule(
+        lambda c: c.staging == "zero_copy" and c.block_table_commit == "dirty_rows",
+        "block_table_commit: dirty_rows with staging zero_copy, where rows are read on the host and none travels; use"
+        " full, or staged, whose differences are read there",
+    ),
+    Rule(
+        lambda c: c.copy_stream == "compute" and c.device_buffers in ("double", "staged_d2d")
+        and c.staging != "zero_copy",
         "device_buffers: {c.device_buffers} means nothing on copy_stream compute, where a copy waits for the forward"
         " before it whatever it fills; use copy_stream dedicated",
     ),
@@ -105,9 +129,9 @@ RULES = (
 )  # fmt: skip
 
 HAZARD = Rule(
-    lambda c: c.copy_stream == "dedicated" and c.device_buffers == "single_unguarded",
-    "device_buffers: single_unguarded on copy_stream dedicated overwrites tables that a forward still reads; it exists"
-    " for hazard tests only, use single_guarded",
+    lambda c: c.device_buffers == "single_unguarded" and (c.copy_stream == "dedicated" or c.staging == "zero_copy"),
+    "device_buffers: single_unguarded overwrites tables that a forward still reads; it exists for hazard tests only,"
+    " use single_guarded",
 )
 
 

@@ -16,12 +16,11 @@ from .attention.layers import LayerMetadata, LayerSpec
 from .buffers.factory import BufferFactory
 from .buffers.make_tables import TableFactory
 from .buffers.small_inputs import Field, SmallInputs, make_small_inputs
-from .config import Correction, RunnerConfig
+from .config import RunnerConfig
 from .devices.base import Device
 from .dispatch import Dispatcher, graph_limits, make_dispatcher
 from .executor import Executor
-from .handoff.outputs import OutputRing
-from .handoff.strategy import Handoff, make_handoff
+from .flight_wiring import FlightSite, TokenFlight, build_flight, flight_fields
 from .inputs.commit_order import make_commit
 from .inputs.copy_ordering import CopyOrdering, make_copy_ordering
 from .inputs.flat_indices import FlatIndexBuilder
@@ -34,12 +33,11 @@ from .models.llama import load_model
 from .probe_points import ProbePoints
 from .sampling.sampler import Sampler
 from .slot_wiring import SlotSite, build_slot_mapping, numbered
-from .speculation.drafter import Drafter, make_drafter
 from .speculation.synthetic import Continuations
-from .speculation.verification import buffer_size, make_placement
 from .state.block_table import aligned_width
 from .state.block_tables import BlockTables
 from .state.make_batch import make_batch, table_order
+from .state.reorder import make_order
 from .state.update import WorkerState
 
 
@@ -71,23 +69,23 @@ class Stages:
     metadata: MetadataBuilder
     executor: Executor
     sampler: Sampler
-    handoff: Handoff
-    drafter: Drafter
-    correction: Correction
+    flight: TokenFlight
 
 
 def build_stages(site: Site) -> Stages:
     """All stages of one runner, with its graphs captured."""
     config, device = site.config, site.device
-    ordering = make_copy_ordering(device, config.copy_stream, config.device_buffers)
+    ordering = make_copy_ordering(device, config.copy_stream, config.device_buffers, config.staging)
     buffers = BufferFactory(
         device, site.ledger, config.staging, ring_slots=config.ring_slots, road=ordering.road
     )
     tables = build_block_tables(site, buffers, ordering)
     small = make_small_inputs(config.h2d_packing, buffers, small_fields(config, site.rows), ordering.stream)
-    handoff = make_handoff(config.token_handoff, device, lambda: small["handoff_rows"])
+    flight = build_flight(
+        FlightSite(config, device, site.probe, site.ledger, small, ordering.road, site.continuations)
+    )
     slot_site = SlotSite(config, device, buffers, ordering, tables, site.rows)
-    inputs = _preparation(site, slot_site, small, handoff)
+    inputs = _preparation(site, slot_site, small, flight)
     backend = make_attention(config.attention, device, config.graph_mode)
     model = load_model(
         config.model, config.model_seed, device, attention=backend.name, max_positions=config.max_model_len
@@ -99,23 +97,16 @@ def build_stages(site: Site) -> Stages:
     dispatcher = make_dispatcher(config, site.sizes, site.probe, site.ledger, device.captured)
     executor.capture_all(dispatcher.keys(), *inputs.container_sets)
     return Stages(
-        state=WorkerState(make_batch(config, tables, device), site.points),
+        state=WorkerState(
+            make_batch(config, tables, device), site.points, make_order(config.reorder, config.decode_query_len)
+        ),
         inputs=inputs,
         dispatcher=dispatcher,
-        metadata=MetadataBuilder(layers, site.points),
+        metadata=MetadataBuilder(layers, site.points, None if config.reorder == "off" else config.decode_query_len),
         executor=executor,
-        sampler=Sampler(device, model, site.probe, config, output_ring(site, handoff)),
-        handoff=handoff,
-        drafter=make_drafter(config, site.probe, site.continuations, model.config.vocab_size),
-        correction=config.correction,
+        sampler=Sampler(device, model, site.probe, config, flight.ring),
+        flight=flight,
     )
-
-
-def output_ring(site: Site, handoff: Handoff) -> OutputRing:
-    """Slots for the tokens of the steps in flight."""
-    pinned = site.config.staging != "pageable"
-    width = site.config.decode_query_len
-    return OutputRing(site.device, site.config.max_num_seqs, handoff.depth, pinned=pinned, width=width)
 
 
 def build_block_tables(site: Site, buffers: BufferFactory, ordering: CopyOrdering) -> BlockTables:
@@ -146,14 +137,11 @@ def small_fields(config: RunnerConfig, rows: int) -> list[Field]:
     """What is written each step beside the block tables; the long ones stand last."""
     tokens = config.max_num_batched_tokens
     fields = [Field("query_start_loc", rows + 1, torch.int32), Field("seq_lens", rows, torch.int32)]
-    if config.token_handoff != "sync":
-        fields.append(Field("handoff_rows", 2 * rows, torch.int32))
-    if config.num_drafts:
-        fields.append(Field("drafts", buffer_size(config.max_num_seqs, config.num_drafts), torch.int32))
+    fields += flight_fields(config, rows)
     return [*fields, Field("input_ids", tokens, torch.int32), Field("positions", tokens, torch.int64)]
 
 
-def _preparation(site: Site, slot_site: SlotSite, small: SmallInputs, handoff: Handoff) -> InputPreparation:
+def _preparation(site: Site, slot_site: SlotSite, small: SmallInputs, flight: TokenFlight) -> InputPreparation:
     config, rows, tokens, ordering = site.config, site.rows, site.config.max_num_batched_tokens, slot_site.ordering
     staged = InputBuffers(
         small["input_ids"], small["positions"], small["query_start_loc"], small["seq_lens"], small.close
@@ -165,7 +153,7 @@ def _preparation(site: Site, slot_site: SlotSite, small: SmallInputs, handoff: H
         indices=FlatIndexBuilder(rows, tokens),
         gather=make_gather(config.token_gather, rows, tokens, config.max_model_len),
         slots=mapper,
-        handoff=handoff,
-        drafts=make_placement(config.num_drafts, lambda: small["drafts"]),
+        handoff=flight.handoff,
+        drafts=flight.drafts,
     )
     return InputPreparation(site.probe, site.points, staged, tensors, strategies)

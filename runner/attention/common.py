@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..plan import ExecutionPlan
 from ..probe_points import ProbePoints
 from .layers import LayerMetadata
 from .metadata import CommonAttentionMetadata
+from .split import split_decodes
 
 S = TypeVar("S", bound=np.generic)
 
@@ -84,13 +86,15 @@ _MAX_VIEWS = 256
 
 
 class MetadataBuilder:
-    """Builds common metadata once a step, and from it what each layer's attention takes.
+    """Builds common metadata once a step, and from it what each layer's attention takes. `decode_query_len` is given
+    where batches have their decodes first, and then the border is looked for.
 
     Serves one runner: device buffers keep their addresses, so their views are kept by shape.
     """
 
-    def __init__(self, layers: LayerMetadata, points: ProbePoints) -> None:
+    def __init__(self, layers: LayerMetadata, points: ProbePoints, decode_query_len: int | None = None) -> None:
         self._layers = layers
+        self._decode_query_len = decode_query_len
         self._points = points
         self._views: dict[tuple[int, int, int], DeviceViews] = {}
         self.common: CommonAttentionMetadata | None = None
@@ -100,6 +104,10 @@ class MetadataBuilder:
         """The backend's metadata of this step, one object a layer."""
         views = self._views_of(inputs, plan)
         self.common = common_metadata(inputs, plan, views)
+        if self._decode_query_len is not None:
+            lens = np.diff(self.common.query_start_loc_cpu)
+            split = split_decodes(lens, self._decode_query_len, num_tokens=plan.padded_tokens)
+            self.common = replace(self.common, split=split)
         if self._points.active:
             self._points.reach("attention_metadata", common=self.common, plan=plan)
         return self._layers.build(self.common, views.groups)

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from .split import DecodeSplit
+
 
 @dataclass(frozen=True, slots=True)
 class CommonAttentionMetadata:
@@ -23,6 +25,7 @@ class CommonAttentionMetadata:
     uniform          every row that ever comes in this shape has one token: a backend may choose a decode kernel by it,
                      also while a graph is captured
     window           positions that a query sees, itself included; None sees all
+    split            where the decodes end, in a batch that has them first (switch `reorder`); None in any other order
     """
 
     num_reqs: int
@@ -42,6 +45,7 @@ class CommonAttentionMetadata:
     causal: bool = True
     uniform: bool = False
     window: int | None = None
+    split: DecodeSplit | None = None
 
 
 class AttentionBackend(Protocol):

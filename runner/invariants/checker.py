@@ -100,7 +100,9 @@ class NoChecks:
 class Checker:
     """`--check sample` and `--check every`. `paused` is the device's: checking is not the engine's work."""
 
-    def __init__(self, every: int, groups: Sequence[KVGroup], paused: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(
+        self, every: int, groups: Sequence[KVGroup], paused: Callable[[], AbstractContextManager[None]]
+    ) -> None:
         self._every = every
         self._groups = tuple(groups)
         self._paused = paused

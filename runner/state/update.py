@@ -14,6 +14,7 @@ from ...workloads.step import CachedRequests, NewRequest, StepDelta, StepResult
 from ..probe_points import ProbePoints
 from .cached_merge import CachedMerge
 from .input_batch import InputBatch
+from .reorder import AsTheyAre, RowOrder
 from .request_state import CachedRequestState, make_generator, own_blocks
 
 
@@ -41,10 +42,11 @@ class UpdateFigures:
 class WorkerState:
     """Both views of the requests: `requests` by id, `batch` by row. `update` keeps them in step."""
 
-    def __init__(self, batch: InputBatch, points: ProbePoints) -> None:
+    def __init__(self, batch: InputBatch, points: ProbePoints, order: RowOrder | None = None) -> None:
         self.batch = batch
         self.requests: dict[str, CachedRequestState] = {}
         self._points = points
+        self._order = order or AsTheyAre()
         self._last_ids: tuple[str, ...] | None = None
         self._cached = CachedMerge(batch, self.requests)
 
@@ -67,6 +69,7 @@ class WorkerState:
         for state in arriving:
             self._add(state)
         batch.settle(delta.num_scheduled_tokens)
+        self._order.apply(batch, delta)
         batch.pass_windows()
         batch.refresh_metadata()
         if batch.num_reqs != len(delta.num_scheduled_tokens):
