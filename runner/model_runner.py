@@ -48,10 +48,10 @@ class ModelRunner:
         self.metadata = stages.metadata
         self.executor = stages.executor
         self.sampler = stages.sampler
-        self.outputs = make_outputs(
-            device, probe, self.state, checks.after_sample, stages.handoff, stages.drafter
-        )
-        self.correction = make_correction(stages.correction, probe, self.state, self.outputs)
+        flight = stages.flight
+        self.drafter = flight.drafter
+        self.outputs = make_outputs(device, probe, self.state, checks.after_sample, flight.handoff, flight.drafter)
+        self.correction = make_correction(flight.correction, probe, self.state, self.outputs)
 
     def execute(self, delta: StepDelta) -> StepResult:
         """Run one step to its end and return the tokens that became visible. Raises as `submit` and `result` do."""
@@ -86,6 +86,7 @@ class ModelRunner:
             with step.phase("sample"):
                 self._report_logits(inputs)
                 sampled = self.sampler.sample(hidden, inputs, batch.sampling)
+                self.drafter.ahead(sampled, inputs, self.state)
                 self.inputs.sampling_enqueued()
                 pending = self.outputs.send(sampled, inputs, step)
             self.checks.submitted(inputs, sampled.sampled)

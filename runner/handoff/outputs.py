@@ -22,6 +22,7 @@ class OutputSlot:
     sampled   [rows, width] int32 on the device, rows in that step's order, NOTHING behind a row's tokens; what a
               discarded row sampled is never read
     host      the same on the host; readable behind `event` only
+    drafts    [rows, k] int32 on the device, proposed behind the tokens; None where the host proposes or nobody does
     step      the step that owns the slot, None once its tokens were collected
     event     behind the copy to the host: its own for each step, for an event that is used again would make one step
               wait for the next
@@ -30,6 +31,7 @@ class OutputSlot:
     sampled: torch.Tensor
     host: torch.Tensor
     view: npt.NDArray[np.int32]
+    drafts: torch.Tensor | None = None
     step: int | None = None
     event: Event | None = None
 
@@ -41,9 +43,13 @@ class OutputRing:
     for that here: a slot whose tokens were not collected is refused.
     """
 
-    def __init__(self, device: Device, rows: int, depth: int, *, pinned: bool, width: int = 1) -> None:
+    def __init__(
+        self, device: Device, rows: int, depth: int, *, pinned: bool, width: int = 1, num_drafts: int = 0
+    ) -> None:
         self._device = device
         self._slots = [_slot(device, (rows, width), pinned=pinned) for _ in range(depth)]
+        for slot in self._slots if num_drafts else ():
+            slot.drafts = device.empty((rows, num_drafts), torch.int32)
         self._next = 0
 
     @property

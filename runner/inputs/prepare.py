@@ -187,23 +187,27 @@ class InputPreparation:
         if self._points.active:
             self._report_cumsum(batch, host)
         input_ids = buffers.input_ids.acquire()
-        self._gather(batch, scheduled, flat, input_ids)
-        self._use.drafts.place(
-            delta.scheduled_spec_decode_tokens, batch.req_ids, query_start_loc[: num_reqs + 1], input_ids
-        )
+        self._gather(batch, delta, scheduled, flat, input_ids)
         if self._points.active:
             self._points.reach(
                 "gather", req_ids=batch.req_ids, input_ids=input_ids[:num_tokens], positions=flat.positions
             )
         return host
 
-    def _gather(self, batch: InputBatch, scheduled: IntArray, flat: FlatIndices, input_ids: IntArray) -> None:
-        """Input ids from the histories; where those hold placeholders, the hand-off learns what it has to bring."""
-        fill = self._use.gather.fill
-        fill(batch, flat, input_ids)
-        self._ids_travel = self._use.handoff.plan(
-            batch.req_ids, scheduled, flat, input_ids, lambda: fill(batch, flat, input_ids)
-        )
+    def _gather(
+        self, batch: InputBatch, delta: StepDelta, scheduled: IntArray, flat: FlatIndices, input_ids: IntArray
+    ) -> None:
+        """Input ids from the histories, and drafts behind them. Where histories hold placeholders, the hand-off learns
+        what it has to bring.
+        """
+        use, ids = self._use, batch.req_ids
+
+        def fill() -> None:
+            use.gather.fill(batch, flat, input_ids)
+            use.drafts.place(delta.scheduled_spec_decode_tokens, ids, scheduled, input_ids)
+
+        fill()
+        self._ids_travel = use.handoff.plan(ids, scheduled, flat, input_ids, fill)
 
     def _copy(self, host: _HostSide) -> tuple[int, ...]:
         """Enqueue the small copies, or the one that they are packed into; returns those that slot mapping reads first.

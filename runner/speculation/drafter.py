@@ -1,4 +1,4 @@
-"""Who proposes the drafts of the next step, once the tokens of this one are on the host."""
+"""Who proposes the drafts of the next step: behind the tokens of this one, on the host or on the device."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import numpy as np
 from ...errors import UsageError
 from ...instrumentation.probe.api import ProbeLike
 from ..config import RunnerConfig
+from ..handoff.outputs import OutputSlot
+from ..inputs.step_inputs import StepInputs
 from ..state.update import WorkerState
 from .acceptance import parse_acceptance
 from .ngram import NgramProposer, NgramRule
@@ -19,19 +21,30 @@ Drafts = Mapping[str, tuple[int, ...]]
 
 
 class Drafter(Protocol):
-    """Called when both views of the requests hold the step's tokens; `sampled` are those that became visible.
+    """Called twice a step: when its tokens were sampled on the device, and when the host has them.
 
     num_drafts  most drafts of a request, 0 without speculation
     """
 
     num_drafts: int
 
+    def ahead(self, slot: OutputSlot, inputs: StepInputs, state: WorkerState) -> None:
+        """The step's tokens are, or will be, in `slot` on the device: propose there, or leave it to `propose`."""
+        ...
+
     def propose(self, state: WorkerState, sampled: Mapping[str, tuple[int, ...]]) -> Drafts:
-        """Drafts for the next step of the requests in `sampled`; one without any is absent."""
+        """Both views of the requests hold the step's tokens, of which `sampled` became visible: drafts for the next
+        step of these requests; one without any is absent.
+        """
         ...
 
 
-class NoDrafter:
+class _OnHost:
+    def ahead(self, slot: OutputSlot, inputs: StepInputs, state: WorkerState) -> None:
+        """Nothing: the host has to see the tokens first."""
+
+
+class NoDrafter(_OnHost):
     """`speculative: off`."""
 
     num_drafts = 0
@@ -41,7 +54,7 @@ class NoDrafter:
         return {}
 
 
-class NgramDrafter:
+class NgramDrafter(_OnHost):
     """Looks the last tokens up in each request's own history. Range: propose_drafts."""
 
     def __init__(self, probe: ProbeLike, config: RunnerConfig) -> None:
@@ -60,7 +73,7 @@ class NgramDrafter:
             return self._proposer.propose(histories, lengths).by_request(batch.req_ids)
 
 
-class SyntheticDrafter:
+class SyntheticDrafter(_OnHost):
     """Takes them from a continuation that is known before. Range: propose_drafts."""
 
     def __init__(self, probe: ProbeLike, source: SyntheticSource, max_model_len: int) -> None:
@@ -76,25 +89,31 @@ class SyntheticDrafter:
             for req_id in sampled:
                 request = state.requests[req_id]
                 room = self._max_model_len - 1 - request.num_tokens
-                proposed = self._source.drafts(req_id, request.num_tokens, len(request.output_token_ids))
+                proposed = self._source.drafts(req_id, len(request.output_token_ids))
                 if room > 0:
                     drafts[req_id] = proposed[:room]
             return drafts
 
 
-def make_drafter(
+def make_host_drafter(
     config: RunnerConfig, probe: ProbeLike, continuations: Continuations | None, vocab_size: int
 ) -> Drafter:
-    """The drafter for the switches `speculative` and `acceptance`."""
+    """The drafter for the switches `speculative` and `acceptance` that proposes on the host."""
     acceptance = parse_acceptance(config.acceptance)
     if not config.num_drafts:
         return NoDrafter()
     if acceptance is None:
         return NgramDrafter(probe, config)
+    known = known_continuations(config, continuations)
+    source = SyntheticSource(acceptance, known, config.num_drafts, vocab_size)
+    return SyntheticDrafter(probe, source, config.max_model_len)
+
+
+def known_continuations(config: RunnerConfig, continuations: Continuations | None) -> Continuations:
+    """What a synthetic acceptance needs. Raises UsageError without it."""
     if continuations is None:
         raise UsageError(
             f"acceptance: {config.acceptance} needs the continuation of every request before the run, and none was"
             " given; use ngram, or pass continuations"
         )
-    source = SyntheticSource(acceptance, continuations, config.num_drafts, vocab_size)
-    return SyntheticDrafter(probe, source, config.max_model_len)
+    return continuations

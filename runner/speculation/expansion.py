@@ -41,10 +41,10 @@ class Expansion:
         return int(self.num_draft_tokens.max(initial=0))
 
 
-def expand(query_start_loc: IntArray, num_draft_tokens: IntArray) -> Expansion:
-    """The places for boundaries [R + 1] and drafts [R], which are the last tokens of their rows.
+def expand(scheduled: IntArray, num_draft_tokens: IntArray) -> Expansion:
+    """The places for rows of `scheduled` [R] tokens, of which the last `num_draft_tokens` [R] are drafts.
 
-    Example: boundaries 0 4 104 107 207 209 and drafts 3 0 2 0 1 take the logits of 0 1 2 3 103 104 105 106 206 207 208;
+    Example: rows of 4 100 3 100 2 tokens with drafts 3 0 2 0 1 take the logits of 0 1 2 3 103 104 105 106 206 207 208;
     of these 0 1 2 5 6 9 decide about a draft and 3 4 7 8 10 are the bonus.
     A row without tokens takes place 0 rather than one before the stream; its sample is discarded.
     """
@@ -52,7 +52,7 @@ def expand(query_start_loc: IntArray, num_draft_tokens: IntArray) -> Expansion:
     behind = np.cumsum(kept)
     first = behind - kept
     order = np.arange(behind[-1] if behind.size else 0)
-    shift = query_start_loc[1:].astype(np.int64) - behind
+    shift = np.cumsum(scheduled, dtype=np.int64) - behind
     places = order + np.repeat(shift, kept)
     is_target = np.ones(order.size, dtype=np.bool_)
     is_target[behind - 1] = False

@@ -20,7 +20,7 @@ Continuations = Mapping[str, IntArray]
 def num_right(acceptance: SyntheticAcceptance, key: tuple[str, int], turn: int, k: int) -> int:
     """How many of k drafts are to be right, 0 to k, for a request that drafts for the `turn`-th time, from 0.
 
-    A rate is decided by key = (request, tokens so far): the same in every run, whoever corrects the counts.
+    A rate is decided by key = (request, outputs so far): the same in every run, whoever corrects the counts.
     """
     if acceptance.pattern != "rate":
         full = acceptance.pattern == "all" or (acceptance.pattern == "alternate" and turn % 2 == 1)
@@ -54,9 +54,9 @@ class SyntheticSource:
         self._vocab_size = vocab_size
         self._turns: dict[str, int] = {}
 
-    def drafts(self, req_id: str, num_tokens: int, num_outputs: int) -> tuple[int, ...]:
+    def drafts(self, req_id: str, num_outputs: int) -> tuple[int, ...]:
         """k drafts behind the request's `num_outputs` outputs."""
         turn = self._turns.get(req_id, 0)
         self._turns[req_id] = turn + 1
-        right = num_right(self._acceptance, (req_id, num_tokens), turn, self.num_drafts)
+        right = num_right(self._acceptance, (req_id, num_outputs), turn, self.num_drafts)
         return spoilt(self._continuations[req_id][num_outputs:], right, self.num_drafts, self._vocab_size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
@@ -24,10 +24,10 @@ class DraftPlacement(Protocol):
     read_by_sampler: bool
 
     def place(
-        self, drafts: Mapping[str, tuple[int, ...]], req_ids: tuple[str, ...], query_start_loc: IntArray,
+        self, drafts: Mapping[str, tuple[int, ...]], req_ids: tuple[str, ...], scheduled: IntArray,
         input_ids: IntArray,
     ) -> None:
-        """Write the step's drafts over the last gathered `input_ids` of their rows; boundaries [R + 1]."""
+        """Write the step's drafts over the last of the `scheduled` [R] tokens of their rows in `input_ids`."""
         ...
 
     def publish(self) -> None:
@@ -45,7 +45,7 @@ class NoDrafts:
     read_by_sampler = False
 
     def place(
-        self, drafts: Mapping[str, tuple[int, ...]], req_ids: tuple[str, ...], query_start_loc: IntArray,
+        self, drafts: Mapping[str, tuple[int, ...]], req_ids: tuple[str, ...], scheduled: IntArray,
         input_ids: IntArray,
     ) -> None:
         """Nothing."""
@@ -81,7 +81,7 @@ class HostDrafts:
         self._now: DraftsOnHost | None = None
 
     def place(
-        self, drafts: Mapping[str, tuple[int, ...]], req_ids: tuple[str, ...], query_start_loc: IntArray,
+        self, drafts: Mapping[str, tuple[int, ...]], req_ids: tuple[str, ...], scheduled: IntArray,
         input_ids: IntArray,
     ) -> None:
         """A draft that only a placeholder stands for is fed as token 0, and nothing accepts it."""
@@ -93,10 +93,16 @@ class HostDrafts:
         tokens = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=int(counts.sum()))
         table = np.full((len(rows), self._k), NO_DRAFT, dtype=np.int32)
         table[self._columns < counts[:, None]] = tokens
-        expansion = expand(query_start_loc, counts)
+        expansion = expand(scheduled, counts)
         places = expansion.logits_indices[expansion.target_logits_indices] + 1
         input_ids[places] = np.maximum(tokens, 0)
         self._now = DraftsOnHost(table, expansion)
+
+    def counts(self, num_rows: int) -> IntArray:
+        """[num_rows] drafts of each row of the step."""
+        if self._now is None:
+            return np.zeros(num_rows, dtype=np.int32)
+        return self._now.expansion.num_draft_tokens
 
     def publish(self) -> None:
         """One copy, as long as this step needs."""
@@ -126,8 +132,3 @@ def _borders(num_drafts: int, num_rows: int, num_logits: int) -> tuple[int, int,
 def buffer_size(rows: int, num_drafts: int) -> int:
     """Elements that a step of `rows` rows with all their drafts needs."""
     return _borders(rows * num_drafts, rows, rows * (1 + num_drafts))[2]
-
-
-def make_placement(num_drafts: int, buffer: Callable[[], InputBuffer]) -> DraftPlacement:
-    """The strategy for `num_drafts` drafts a row; `buffer` makes one of `buffer_size` elements where it's needed."""
-    return HostDrafts(buffer(), num_drafts) if num_drafts else NoDrafts()

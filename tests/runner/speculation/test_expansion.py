@@ -7,8 +7,7 @@ from stepscope.runner.speculation.expansion import Expansion, expand
 
 
 def expanded(scheduled: list[int], drafts: list[int]) -> Expansion:
-    boundaries = np.concatenate(([0], np.cumsum(scheduled))).astype(np.int32)
-    return expand(boundaries, np.asarray(drafts, dtype=np.int32))
+    return expand(np.asarray(scheduled, dtype=np.int32), np.asarray(drafts, dtype=np.int32))
 
 
 def test_the_worked_example() -> None:
