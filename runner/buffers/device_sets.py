@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..config import DeviceBuffers
+from ..devices.base import Event
 
 COUNTS: dict[DeviceBuffers, int] = {"double": 2}
 """Sets by the switch `device_buffers`; one where it is not named."""
@@ -18,6 +19,8 @@ class DeviceSets:
     def __init__(self, count: int = 1) -> None:
         self.count = count
         self.current = count - 1
+        self.readers: list[Event | None] = [None] * count
+        """Behind the last operation that reads each set; None where nobody has, or where nobody is to know."""
 
     def advance(self) -> None:
         """The next step begins."""

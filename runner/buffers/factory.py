@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 import torch
 
@@ -14,19 +15,21 @@ from .destination import Destination, fresh_tensors
 from .growing import GrowingBuffer
 from .publication import Publisher
 from .road import Road
+from .shared import SharedPublisher, SharedSlots
 from .slots import FreshPinned, Pageable, PinnedRing, Supply
 from .staged import StagedBuffer, StagedTable
+from .table_pool import TablePool
 
 
 class BufferFactory:
     """Buffers of one runner, all staged alike.
 
-    staging      pinned_ring, pinned_single, pageable, fresh_pinned (runner.config.Staging)
+    staging      pinned_ring, pinned_single, pageable, fresh_pinned, zero_copy (runner.config.Staging)
     ring_slots   slots of a pinned ring
     road         guards and device sets; an event a buffer and one set where none is given
     verify       checksum every copy; see Publisher
 
-    Where the device has no pinned memory, every buffer is pageable and `memory_reason` says why.
+    Where the device cannot do that for want of pinned memory, every buffer is pageable and `memory_reason` says why.
     Raises UsageError for an unknown staging and for a ring without slots.
     """
 
@@ -34,13 +37,13 @@ class BufferFactory:
         self, device: Device, ledger: Ledger, staging: Staging = "pinned_ring", *, ring_slots: int = 2,
         road: Road | None = None, verify: bool = False,
     ) -> None:
-        if staging not in ("pinned_ring", "pinned_single", "pageable", "fresh_pinned"):
-            raise UsageError(
-                f"staging: unknown value {staging!r}; known are pinned_ring, pinned_single, pageable, fresh_pinned"
-            )
+        known = get_args(Staging)
+        if staging not in known:
+            raise UsageError(f"staging: unknown value {staging!r}; known are {', '.join(known)}")
         if ring_slots < 1:
             raise UsageError(f"ring_slots: {ring_slots} is below 1; a ring needs at least one slot")
-        self.staging: Staging = staging if device.pinned else "pageable"
+        possible = device.maps_host if staging == "zero_copy" else device.pinned
+        self.staging: Staging = staging if possible else "pageable"
         self.memory_reason = "" if staging == self.staging else device.pinned_reason
         self._device = device
         self._ledger = ledger
@@ -53,26 +56,39 @@ class BufferFactory:
         self, name: str, capacity: int, dtype: torch.dtype, *, stream: StreamName = "compute",
     ) -> StagedBuffer:
         """A buffer of `capacity` elements whose copies run on `stream`."""
+        shape = (capacity,)
+        if self.staging == "zero_copy":
+            sets = range(self.road.sets.count)
+            hosts = [self._device.host_tensor(shape, dtype, pinned=True) for _ in sets]
+            return StagedBuffer(*self._shared(name, hosts, [self._device.map_host(host) for host in hosts]))
         if self.staging == "pageable":
-            supply: Supply = Pageable(self._device.host_tensor((capacity,), dtype, pinned=False))
+            supply: Supply = Pageable(self._device.host_tensor(shape, dtype, pinned=False))
         else:
-            supply = self._pinned((capacity,), dtype, stream)
-        return StagedBuffer(self._destination((capacity,), dtype), self._publisher(name, stream, supply))
+            supply = self._pinned(shape, dtype, stream)
+        gpus = fresh_tensors(self._device, shape, dtype, self.road)
+        return StagedBuffer(Destination(self._device, gpus, self.road), self._publisher(name, stream, supply))
+
+    def pools(self, rows: int, widths: Sequence[int]) -> tuple[TablePool, ...]:
+        """Device memory for a table [rows, widths[g]] of each KV cache group, one pool a set."""
+        shared = self.staging == "zero_copy"
+        return tuple(TablePool(self._device, rows, widths, shared=shared) for _ in range(self.road.sets.count))
 
     def table(
-        self, name: str, rows: int, width: int, stream: StreamName = "compute",
-        gpus: Sequence[torch.Tensor] | None = None,
+        self, name: str, pools: Sequence[TablePool], group: int = 0, stream: StreamName = "compute"
     ) -> StagedTable:
-        """A table [rows, width] int32 whose copies run on `stream`, into `gpus` (one a set) or device tensors of its
-        own. The mirror is never page-locked: it may be large.
+        """The table of one group in `pools`, whose copies run on `stream`. The mirror is never page-locked: it may be
+        large.
         """
-        mirror = self._device.host_tensor((rows, width), torch.int32, pinned=False)
+        gpus = [pool.tables[group] for pool in pools]
+        shape = gpus[0].shape
+        mirror = self._device.host_tensor(shape, torch.int32, pinned=False)
+        if self.staging == "zero_copy":
+            return StagedTable(mirror, *self._shared(name, [pool.host_tables[group] for pool in pools], gpus))
         if self.staging == "pageable":
             supply: Supply = Pageable(mirror)
         else:
-            supply = self._pinned((rows, width), torch.int32, stream)
-        destination = self._destination((rows, width), torch.int32, gpus)
-        return StagedTable(mirror, destination, self._publisher(name, stream, supply))
+            supply = self._pinned(shape, torch.int32, stream)
+        return StagedTable(mirror, Destination(self._device, gpus, self.road), self._publisher(name, stream, supply))
 
     def growing(
         self, name: str, least: int, dtype: torch.dtype, *, stream: StreamName = "compute"
@@ -92,10 +108,14 @@ class BufferFactory:
             return FreshPinned(self._device, shape, dtype)
         return PinnedRing(self._device, shape, dtype, self._slots, self.road.make_guard(self._device, stream))
 
-    def _destination(
-        self, shape: Sequence[int], dtype: torch.dtype, gpus: Sequence[torch.Tensor] | None = None
-    ) -> Destination:
-        return Destination(self._device, gpus or fresh_tensors(self._device, shape, dtype, self.road), self.road)
+    def _shared(
+        self, name: str, hosts: Sequence[torch.Tensor], gpus: Sequence[torch.Tensor]
+    ) -> tuple[Destination, Publisher]:
+        """The device side is the host side: `gpus` map `hosts`."""
+        supply = SharedSlots(self._device, hosts, self.road.sets)
+        publisher = SharedPublisher(self._device, self._ledger, name, "compute", supply, verify=False)
+        self._made.append(publisher)
+        return Destination(self._device, gpus, self.road), publisher
 
     def _publisher(self, name: str, stream: StreamName, supply: Supply) -> Publisher:
         publisher = Publisher(self._device, self._ledger, name, stream, supply, verify=self._verify)

@@ -21,8 +21,8 @@ class GrowingBuffer:
     """A StagedBuffer that is replaced by a larger one when a step needs more, and never by a smaller one.
 
     make    a StagedBuffer of a given capacity, its copies on `stream`
-    Addresses change with the size, so no captured graph may read `gpu`. Memory of the old buffer that a copy or a
-    kernel in flight still uses is kept by their closures or by torch's caching allocators.
+    Addresses change with the size, so no captured graph may read `gpu`. Old buffers are kept: a copy or a kernel in
+    flight may still use them, and together they are no larger than the last one.
     """
 
     def __init__(self, device: Device, stream: StreamName, make: Callable[[int], StagedBuffer], least: int) -> None:
@@ -30,6 +30,7 @@ class GrowingBuffer:
         self._stream = stream
         self._make = make
         self._buffer = make(grown_capacity(least))
+        self._outgrown: list[StagedBuffer] = []
         self.capacity = grown_capacity(least)
 
     @property
@@ -41,6 +42,7 @@ class GrowingBuffer:
         """Host memory for at least `count` elements, safe to write."""
         if count > self.capacity:
             self.capacity = grown_capacity(count)
+            self._outgrown.append(self._buffer)
             self._buffer = self._make(self.capacity)
             if self._stream != "compute":  # new device memory is zeroed there: no copy may come before
                 self._device.stream_wait(self._stream, self._device.record("compute"))

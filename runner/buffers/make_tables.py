@@ -12,6 +12,7 @@ from ..config import BlockTableCommit
 from ..devices.base import Device, StreamName
 from .device_tables import ByIndexMap, DeviceTables, InPlace, StepOrder
 from .factory import BufferFactory
+from .staged import StagedTable
 from .table_diffs import FIELDS, DiffTable
 from .table_kernels import make_table_kernels
 from .table_pool import TablePool
@@ -49,13 +50,13 @@ class TableFactory:
         return ByIndexMap(self._device, transfer, index_map, self._kernels, self._buffers.road)
 
     def _whole(self) -> Transfer:
-        pools = self._pools()
-        return WholeRows([self._buffers.table(*place) for place in self._places(pools)], pools)
+        pools = self._buffers.pools(self._rows, self._widths)
+        return WholeRows(self._tables(pools), pools)
 
     def _changed(self) -> Transfer:
-        pools, sets = self._pools(), self._buffers.road.sets
-        parts = [DirtyTable(self._buffers.table(*place), sets) for place in self._places(pools)]
-        return ChangedRows(parts, pools, self._buffers.road, self._scatter("block_rows", max(self._widths)))
+        pools, road = self._buffers.pools(self._rows, self._widths), self._buffers.road
+        parts = [DirtyTable(table, road.sets) for table in self._tables(pools)]
+        return ChangedRows(parts, pools, road, self._scatter("block_rows", max(self._widths)))
 
     def _diffs(self) -> Transfer:
         pool = TablePool(self._device, self._rows, self._widths)
@@ -67,14 +68,7 @@ class TableFactory:
         buffer = self._buffers.growing(name, least, torch.int32, stream=self._stream)
         return Scatter(self._device, buffer, self._kernels)
 
-    def _pools(self) -> tuple[TablePool, ...]:
-        return tuple(TablePool(self._device, self._rows, self._widths) for _ in range(self._buffers.road.sets.count))
-
-    def _places(
-        self, pools: tuple[TablePool, ...]
-    ) -> list[tuple[str, int, int, StreamName, tuple[torch.Tensor, ...]]]:
-        """Arguments of BufferFactory.table for each group."""
+    def _tables(self, pools: tuple[TablePool, ...]) -> list[StagedTable]:
         return [
-            (name, self._rows, width, self._stream, tuple(pool.tables[group] for pool in pools))
-            for group, (name, width) in enumerate(zip(self._names, self._widths, strict=True))
+            self._buffers.table(name, pools, group, self._stream) for group, name in enumerate(self._names)
         ]

@@ -10,6 +10,7 @@ import torch
 
 from .destination import Destination
 from .publication import Publisher
+from .shared import SharedSlots
 from .slots import PinnedRing, Slot
 
 
@@ -81,7 +82,7 @@ class StagedTable:
         self._outdated = [True] * self._sets.count  # device tables that are not what the mirror is
         self.publisher = publisher
         supply = publisher.supply
-        slots = len(supply.slots) if isinstance(supply, PinnedRing) else 0
+        slots = len(supply.slots) if isinstance(supply, PinnedRing | SharedSlots) else 0
         self._stale = np.ones((slots, mirror.shape[0]), dtype=np.bool_)  # rows that a slot has not got yet
         self._changed = np.zeros(mirror.shape[0], dtype=np.bool_)  # rows written since the last publish
         self._columns = 0  # from here on no row was ever written: slots hold zeros there, as the mirror does

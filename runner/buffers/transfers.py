@@ -78,17 +78,19 @@ class Scatter:
         self._kernels = kernels
         self._waiting: tuple[TablePool, int, int, int] | None = None
 
-    def send(self, sources: Sequence[Source], diffs: Sequence[RowDiffs], pool: TablePool) -> int:
-        """Pack and copy what is to be done to `pool`; returns the copy's correlation, 0 when there is nothing to do."""
+    def send(self, sources: Sequence[Source], diffs: Sequence[RowDiffs], pool: TablePool) -> tuple[int, ...]:
+        """Pack and copy what is to be done to `pool`. Returns the copy's correlation (0 where the device reads host
+        memory), nothing when there is nothing to do.
+        """
         num_diffs = sum(part.rows.size for part in diffs)
         if not num_diffs:
-            return 0
+            return ()
         num_ids = sum(int(part.counts.sum()) for part in diffs)
         size = FIELDS * num_diffs + num_ids
         pack(sources, diffs, self._buffer.acquire(size))
         copy = self._buffer.publish(size)
         self._waiting = (pool, num_diffs, size, copy)
-        return copy
+        return (copy,)
 
     def arrive(self) -> None:
         """Enqueue the kernel for what was sent."""
@@ -115,8 +117,7 @@ class DiffRows:
         """At most one copy for all groups; rows behind the batch change as well, when their requests go."""
         if not any(part.dirty for part in self.parts):
             return ()
-        copy = self._scatter.send(self.parts, [part.take() for part in self.parts], self.pools[0])
-        return (copy,) if copy else ()
+        return self._scatter.send(self.parts, [part.take() for part in self.parts], self.pools[0])
 
 
 class DirtyTable:
@@ -182,8 +183,7 @@ class ChangedRows:
                 copies.append(part.staged.publish(max(num_rows, int(rows[-1]) + 1), changed_bytes))
                 rows = rows[:0]
             few.append(_whole_rows(rows, part.mirror.shape[1]))
-        copy = self._scatter.send(self.parts, few, self.pools[self._sets.current])
-        return (*copies, copy) if copy else tuple(copies)
+        return tuple(copies) + self._scatter.send(self.parts, few, self.pools[self._sets.current])
 
 
 def _whole_rows(rows: npt.NDArray[np.intp], width: int) -> RowDiffs:

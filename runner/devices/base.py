@@ -124,6 +124,19 @@ class Device(Protocol):
         """Whether the device treats the tensor's storage as page-locked."""
         ...
 
+    @property
+    def maps_host(self) -> bool:
+        """Whether `map_host` is to be had. `pinned_reason` says why not."""
+        ...
+
+    def map_host(self, host: torch.Tensor) -> torch.Tensor:
+        """The same memory as a device tensor: kernels read and write it where it lies, on the host.
+
+        `host` comes from host_tensor(pinned=True) and lives as long as the result is used. Hazard: nothing orders the
+        host's writes against the device's reads but a host_wait.
+        """
+        ...
+
     def copy_to_device(
         self, dst: torch.Tensor, src: torch.Tensor, *, buffer: str, stream: StreamName = "compute",
         changed_bytes: int | None = None,

@@ -26,6 +26,7 @@ class CpuDevice:
 
     name = "cpu"
     modelled = False
+    maps_host = True
     pinned = False
     pinned_reason = "not applicable: the cpu device copies within pageable host memory"
 
@@ -48,6 +49,10 @@ class CpuDevice:
     def is_pinned(self, tensor: torch.Tensor) -> bool:
         """Never."""
         return False
+
+    def map_host(self, host: torch.Tensor) -> torch.Tensor:
+        """The tensor itself: there is no other memory."""
+        return host
 
     def copy_to_device(
         self, dst: torch.Tensor, src: torch.Tensor, *, buffer: str, stream: StreamName = "compute",

@@ -26,7 +26,7 @@ from .cuda_events import BACKLOG, EventTimeline, Stamp
 from .cuda_graphs import Graphs
 from .cuda_idle import IdleWork, Job
 from .cuda_marks import Marks
-from .cuda_memory import make_host_memory
+from .cuda_memory import make_host_memory, mapped
 from .cuda_rows import CopyCorrection, DeviceRows, notes
 from .cuda_streams import give_streams, take_streams
 from .memory import tensor_bytes
@@ -96,6 +96,15 @@ class CudaDevice:
     def pinned_reason(self) -> str:
         """See Device."""
         return self._host.reason
+
+    @property
+    def maps_host(self) -> bool:
+        """Whether page-locked memory is to be had."""
+        return self._host.pinned
+
+    def map_host(self, host: torch.Tensor) -> torch.Tensor:
+        """The same memory at the address that the GPU has for it."""
+        return mapped(host, self.tensor_device)
 
     # Copies
 

@@ -70,6 +70,25 @@ class HostMemory:
         self.pinned, self.reason = False, reason
 
 
+class _ArrayInterface:
+    """What `torch.as_tensor` asks for the address of; version 2 of the CUDA array interface."""
+
+    def __init__(self, host: torch.Tensor) -> None:
+        kind = "|b1" if host.dtype is torch.bool else host.numpy().dtype.str
+        self.__cuda_array_interface__ = {
+            "shape": tuple(host.shape), "typestr": kind, "data": (host.data_ptr(), False), "version": 2,
+            "strides": None,
+        }  # fmt: skip
+        self.memory = host  # kept as long as the tensor made of this
+
+
+def mapped(host: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Page-locked memory as a tensor of `device`. With unified addressing, which every 64-bit system has, its address
+    on the device is its address on the host.
+    """
+    return torch.as_tensor(_ArrayInterface(host), device=device)
+
+
 def make_host_memory() -> HostMemory:
     """Under this container's limit."""
     return HostMemory(memory_limit_bytes())

@@ -28,6 +28,7 @@ class SimDevice:
 
     name = "sim"
     modelled = True
+    maps_host = True
     pinned = True
     pinned_reason = ""
 
@@ -59,6 +60,10 @@ class SimDevice:
     def is_pinned(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor's storage was asked for as pinned."""
         return self._locked.holds(tensor)
+
+    def map_host(self, host: torch.Tensor) -> torch.Tensor:
+        """The tensor itself; what a kernel pays for reading host memory is not modelled."""
+        return host
 
     def copy_to_device(
         self, dst: torch.Tensor, src: torch.Tensor, *, buffer: str, stream: StreamName = "compute",

@@ -9,7 +9,7 @@ from ..buffers.device_sets import COUNTS, DeviceSets
 from ..buffers.guards import StepGuard
 from ..buffers.landing import Landing
 from ..buffers.road import Road
-from ..config import CopyStream, DeviceBuffers
+from ..config import CopyStream, DeviceBuffers, Staging
 from ..devices.base import Device, Event, StreamName
 
 
@@ -75,12 +75,11 @@ class DedicatedStreamOrdering:
         self._device = device
         self._guarded = guarded
         self._sets = sets
-        self._last_readers: list[Event | None] = [None] * sets.count
 
     def before_copies(self) -> None:
         """Take the next set and let the copy stream wait for the forward that still reads it."""
         self._sets.advance()
-        reader = self._last_readers[self._sets.current]
+        reader = self._sets.readers[self._sets.current]
         if reader is not None:
             self._device.stream_wait("copy", reader)
 
@@ -93,7 +92,7 @@ class DedicatedStreamOrdering:
     def after_readers(self) -> None:
         """Remember where the compute stream has read everything."""
         if self._guarded:
-            self._last_readers[self._sets.current] = self._device.record("compute")
+            self._sets.readers[self._sets.current] = self._device.record("compute")
 
 
 class LandingOrdering:
@@ -127,12 +126,47 @@ class LandingOrdering:
         """In order already: moves and readers share a stream."""
 
 
-def make_copy_ordering(device: Device, stream: CopyStream, buffers: DeviceBuffers) -> CopyOrdering:
-    """The ordering for the switches `copy_stream` and `device_buffers`."""
+class SharedMemoryOrdering:
+    """Nothing is copied: the device reads what the host wrote, so the host itself waits for the last reader of the set
+    that it is going to write. With one set that is the forward of the step before; with two, the one before that.
+    """
+
+    stream: StreamName = "compute"
+
+    def __init__(self, device: Device, sets: DeviceSets, *, guarded: bool = True) -> None:
+        self.guard = StepGuard(device, self.stream)
+        self.road = Road(lambda *_: self.guard, sets)
+        self._device = device
+        self._guarded = guarded
+        self._sets = sets
+
+    def before_copies(self) -> None:
+        """Take the next set and wait until nobody reads it any more."""
+        self._sets.advance()
+        reader = self._sets.readers[self._sets.current]
+        if self._guarded and reader is not None and not self._device.host_has_seen(reader.op):
+            self._device.host_wait(reader, "shared_memory")
+
+    def before_readers(self) -> None:
+        """A launch sees what the host wrote before it."""
+        self.road.arrived()
+
+    def after_readers(self) -> None:
+        """Remember where the device has read everything."""
+        self._sets.readers[self._sets.current] = self._device.record("compute")
+
+
+def make_copy_ordering(
+    device: Device, stream: CopyStream, buffers: DeviceBuffers, staging: Staging = "pinned_ring"
+) -> CopyOrdering:
+    """The ordering for the switches `copy_stream`, `device_buffers` and `staging`."""
+    sets, guarded = DeviceSets(COUNTS.get(buffers, 1)), buffers != "single_unguarded"
+    if staging == "zero_copy":
+        return SharedMemoryOrdering(device, sets, guarded=guarded)
     if stream == "compute":
         return ComputeStreamOrdering(device)
     if stream != "dedicated":
         raise UsageError(f"copy_stream: unknown value {stream!r}; known are compute, dedicated")
     if buffers == "staged_d2d":
         return LandingOrdering(device)
-    return DedicatedStreamOrdering(device, DeviceSets(COUNTS.get(buffers, 1)), guarded=buffers != "single_unguarded")
+    return DedicatedStreamOrdering(device, sets, guarded=guarded)

@@ -30,6 +30,10 @@ def sim(ledger):
     return make_device("sim", ledger=ledger, calibration=ROUND, cost_model="round", host=DeclaredHost())
 
 
+def table_of(factory, rows, width):
+    return factory.table("blocks", factory.pools(rows, [width]))
+
+
 def rows(ledger, table, columns):
     names = ["step", *(column.name for column in columns)]
     return [dict(zip(names, row, strict=True)) for row in ledger.rows[table]]
@@ -176,8 +180,8 @@ def test_without_pinned_memory_everything_is_pageable_and_says_why(ledger):
 
 
 def test_wrong_switches_are_refused(ledger, sim):
-    with pytest.raises(UsageError, match="staging: unknown value 'zero_copy'; known are pinned_ring"):
-        BufferFactory(sim, ledger, "zero_copy")
+    with pytest.raises(UsageError, match="staging: unknown value 'copy'; known are pinned_ring"):
+        BufferFactory(sim, ledger, "copy")
     with pytest.raises(UsageError, match="ring_slots: 0 is below 1"):
         BufferFactory(sim, ledger, ring_slots=0)
 
@@ -187,7 +191,7 @@ def test_wrong_switches_are_refused(ledger, sim):
 def test_the_device_table_equals_the_mirror_after_every_publish(ledger, sim, staging, seed):
     # GIVEN random writes to random rows and publishes of changing height, over rings of one to three slots
     rng = np.random.default_rng(seed)
-    table = BufferFactory(sim, ledger, staging, ring_slots=seed + 1).table("blocks", 9, 5)
+    table = table_of(BufferFactory(sim, ledger, staging, ring_slots=seed + 1), 9, 5)
     address = table.gpu.data_ptr()
     for _ in range(60):
         for row in rng.integers(0, 9, size=rng.integers(0, 4)):
@@ -202,7 +206,7 @@ def test_the_device_table_equals_the_mirror_after_every_publish(ledger, sim, sta
 
 def test_a_slot_takes_only_rows_that_changed_since_it_was_last_used(ledger, sim):
     factory = BufferFactory(sim, ledger, ring_slots=2)
-    table = factory.table("blocks", 4, 3)
+    table = table_of(factory, 4, 3)
     first, second = table.publisher.supply.slots
     for _ in range(2):
         table.publish(4)  # both slots are current now
@@ -221,7 +225,7 @@ def test_a_slot_takes_only_rows_that_changed_since_it_was_last_used(ledger, sim)
 
 
 def test_a_slot_takes_no_column_that_was_never_written(ledger, sim):
-    table = BufferFactory(sim, ledger, ring_slots=2).table("blocks", 4, 6)
+    table = table_of(BufferFactory(sim, ledger, ring_slots=2), 4, 6)
     table.mirror[1, :2] = (3, 4)
     table.touch(1, 0, 2)
     table.mirror[2, 2:4] = (5, 6)
@@ -236,7 +240,7 @@ def test_a_slot_takes_no_column_that_was_never_written(ledger, sim):
 
 
 def test_rows_above_the_published_height_stay_stale_until_they_travel(ledger, sim):
-    table = BufferFactory(sim, ledger, "pinned_single").table("blocks", 4, 1)
+    table = table_of(BufferFactory(sim, ledger, "pinned_single"), 4, 1)
     table.mirror[3] = 5
     table.touch(3)
     table.publish(2)

@@ -203,7 +203,7 @@ def test_a_ring_protects_itself_only_as_far_as_it_is_long(device, ledger):
 
 def test_the_block_tables_slot_races_in_the_same_way(device, ledger):
     factory = BufferFactory(device, ledger, "pinned_single", road=UNGUARDED, verify=True)
-    table = factory.table("blocks", 3, 2)
+    table = factory.table("blocks", factory.pools(3, [2]))
     device.hold()
     for value in (1, 2):
         table.mirror[:] = value

@@ -44,7 +44,7 @@ def test_a_publish_writes_the_steps_set_and_leaves_the_other_as_its_readers_saw_
 def test_rows_that_were_given_up_travel_once_more_as_null_rows(make):
     # GIVEN a batch of three rows that shrinks to one
     _, factory = make(1)
-    table = factory.table("blocks", 4, 2)
+    table = factory.table("blocks", factory.pools(4, [2]))
     table.mirror[:3, 0] = (1, 2, 3)
     table.touch(np.arange(3))
     table.publish(3)
@@ -61,7 +61,7 @@ def test_rows_that_were_given_up_travel_once_more_as_null_rows(make):
 
 def test_each_device_table_hears_of_given_up_rows_and_of_changes_by_itself(make):
     sets, factory = make(2)
-    table = factory.table("blocks", 3, 1)
+    table = factory.table("blocks", factory.pools(3, [1]))
     table.mirror[:] = 5
     table.touch(np.arange(3))
     for height in (3, 3):
@@ -86,7 +86,7 @@ def test_each_device_table_hears_of_given_up_rows_and_of_changes_by_itself(make)
 def test_after_every_publish_the_steps_table_is_the_mirror(make, count, seed):
     rng = np.random.default_rng(seed)
     sets, factory = make(count)
-    table = factory.table("blocks", 8, 3)
+    table = factory.table("blocks", factory.pools(8, [3]))
     for step in range(60):
         height = int(rng.integers(0, 9))
         for row in rng.integers(0, 8, size=2).tolist():

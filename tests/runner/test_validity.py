@@ -17,8 +17,40 @@ REFUSED = [
     ({"device_buffers": "single_unguarded"}, "device_buffers: single_unguarded means nothing on copy_stream compute"),
     (
         {"device_buffers": "single_unguarded", "copy_stream": "dedicated"},
-        "device_buffers: single_unguarded on copy_stream dedicated overwrites tables that a forward still reads",
+        "device_buffers: single_unguarded overwrites tables that a forward still reads",
     ),
+    (
+        {"device_buffers": "single_unguarded", "staging": "zero_copy"},
+        "device_buffers: single_unguarded overwrites tables that a forward still reads",
+    ),
+    ({"device_buffers": "double"}, "device_buffers: double means nothing on copy_stream compute"),
+    ({"device_buffers": "staged_d2d"}, "device_buffers: staged_d2d means nothing on copy_stream compute"),
+    (
+        {"batch_state": "rebuild", "block_table_commit": "staged"},
+        "block_table_commit: staged with batch_state rebuild, which writes every row in each step: nothing is",
+    ),
+    ({"batch_state": "rebuild", "commit_order": "skip"}, "commit_order: skip with batch_state rebuild"),
+    (
+        {"staging": "zero_copy", "copy_stream": "dedicated"},
+        "copy_stream: dedicated with staging zero_copy, where nothing is copied; use compute",
+    ),
+    ({"staging": "zero_copy", "h2d_packing": "packed"}, "h2d_packing: packed with staging zero_copy, where nothing is"),
+    ({"staging": "zero_copy", "device_buffers": "staged_d2d"}, "device_buffers: staged_d2d with staging zero_copy"),
+    (
+        {"staging": "zero_copy", "block_table_commit": "dirty_rows"},
+        "block_table_commit: dirty_rows with staging zero_copy, where rows are read on the host and none travels",
+    ),
+    (
+        {
+            "correction": "device", "speculative": 2, "token_handoff": "async_auto", "acceptance": "synthetic:all",
+            "staging": "zero_copy",
+        },
+        "correction: device changes lengths where they lie, and with staging zero_copy that is the host's own memory",
+    ),
+    ({"batch_state": "slots"}, "batch_state: unknown value 'slots'; known are persistent, stable_slots, rebuild"),
+    ({"block_table_commit": "some"}, "block_table_commit: unknown value 'some'; known are full, dirty_rows, staged"),
+    ({"h2d_packing": "zip"}, "h2d_packing: unknown value 'zip'; known are separate, packed"),
+    ({"history": "mapped"}, "history: unknown value 'mapped'; known are pageable, pinned"),
     (
         {"graph_mode": "full", "capture_sizes": (1, 64), "max_num_batched_tokens": 32},
         "capture_sizes: 64 is above the token buffers (max_num_batched_tokens = 32)",
@@ -36,7 +68,7 @@ REFUSED = [
     ({"capture_sizes": ()}, "capture_sizes: the list is empty"),
     ({"graph_mode": "fast"}, "graph_mode: unknown value 'fast'; known are none, piecewise, full, full_decode_only,"),
     ({"commit_order": "middle"}, "commit_order: unknown value 'middle'; known are first, last, skip"),
-    ({"staging": "zero_copy"}, "staging: unknown value 'zero_copy'; known are pinned_ring,"),
+    ({"staging": "copy"}, "staging: unknown value 'copy'; known are pinned_ring,"),
     ({"speculative": 0}, "speculative: 0 is no number of drafts; give 1 or more, or off"),
     ({"speculative": -3}, "speculative: -3 is no number of drafts"),
     (

@@ -108,6 +108,7 @@ class Run:
     num_accepted: int = 0
     num_steps: int = 0
     dispatch: list = field(default_factory=list)
+    copies: list = field(default_factory=list)
     held: dict = field(default_factory=dict)
 
 
@@ -123,6 +124,7 @@ def run_requests(requests, device="cpu", resets=(), known=None, in_turns=False, 
         outcome = drive(requests, config, runner, resets, in_turns)
         del runner  # before the device is closed
     outcome.dispatch = [row[5:] for row in ledger.rows["dispatch"]]  # mode and reason
+    outcome.copies = list(ledger.rows["copies"])
     return outcome
 
 

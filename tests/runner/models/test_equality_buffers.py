@@ -71,3 +71,22 @@ def test_all_small_inputs_in_one_copy(run, reference, device, switches):
         switches = {name: (8, 16, 32) if name == "capture_sizes" else value for name, value in switches.items()}
     outcome = run(reference.requests, device=device, h2d_packing="packed", **TIGHT, **switches)
     assert outcome.outputs == reference.outputs
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+@pytest.mark.parametrize(
+    "switches",
+    [
+        {"graph_mode": "full_and_piecewise", "capture_sizes": (7, 23, 45), "device_buffers": "double"},
+        {"batch_state": "stable_slots", "block_table_commit": "staged"},
+        {"batch_state": "stable_slots", "block_table_commit": "full", "device_buffers": "double"},
+        {"slot_mapping": "host", "commit_order": "last"},
+    ],
+    ids=["graphs", "staged", "full", "host"],
+)
+def test_the_device_reads_host_memory(run, reference, device, switches):
+    if device == "sim":
+        switches = {name: (8, 16, 32) if name == "capture_sizes" else value for name, value in switches.items()}
+    outcome = run(reference.requests, device=device, staging="zero_copy", **TIGHT, **switches)
+    assert outcome.outputs == reference.outputs
+    assert not [row for row in outcome.copies if row[1] == "h2d"]
