@@ -14,7 +14,7 @@ from ..workloads.step import StepDelta, StepResult
 from .config import RunnerConfig
 from .devices.base import Device
 from .handoff.pending import PendingStep, make_outputs
-from .inputs.step_inputs import BoolArray, StepInputs
+from .inputs.step_inputs import BoolArray, IntArray, StepInputs
 from .invariants.checker import InvariantChecks, make_checker
 from .kv_groups import resolve_groups
 from .plan import ExecutionPlan
@@ -82,14 +82,15 @@ class ModelRunner:
                 hidden = self.executor.run(plan, inputs, metadata)
                 self.inputs.forward_enqueued()
                 if step.keeps_figures:  # here, because the device is busy meanwhile
-                    self._note(step, update, inputs, plan)
+                    lens = inputs.seq_lens.copy()  # of all that is counted they alone will change
+                    step.note_later(partial(_figures, update, plan, inputs.is_prefilling, lens))
             with step.phase("sample"):
                 self._report_logits(inputs)
                 sampled = self.sampler.sample(hidden, inputs, batch.sampling)
                 self.drafter.ahead(sampled, inputs, self.state)
                 self.inputs.sampling_enqueued()
                 pending = self.outputs.send(sampled, inputs, step)
-            self.checks.submitted(inputs, sampled.sampled)
+            self.checks.submitted(inputs, sampled)
             return pending
 
     def observe(self, observer: Observer | None) -> None:
@@ -102,13 +103,6 @@ class ModelRunner:
         step.note(num_reqs=0, num_tokens=0, padded_tokens=0, padded_reqs=0, kv_tokens_sum=0, kv_tokens_max=0)
         step.note(num_prefill=0, num_decode=0, **_membership(update))
         return PendingStep(delta.step, lambda: StepResult(delta.step, {}))
-
-    def _note(self, step: StepScope, update: UpdateFigures, inputs: StepInputs, plan: ExecutionPlan) -> None:
-        """Of what will change only what is needed; the rest is counted when the row is made."""
-        common = self.metadata.common
-        assert common is not None, "the forward was enqueued before its metadata were built"
-        kv_tokens = int(np.add.reduce(inputs.seq_lens, dtype=np.int64)), common.max_seq_len
-        step.note_later(partial(_figures, update, plan, inputs.is_prefilling, kv_tokens))
 
     def _report_logits(self, inputs: StepInputs) -> None:
         if self.points.active:
@@ -166,9 +160,9 @@ def _membership(update: UpdateFigures) -> dict[str, int | float | bool | None]:
 
 
 def _figures(
-    update: UpdateFigures, plan: ExecutionPlan, is_prefilling: BoolArray, kv_tokens: tuple[int, int]
+    update: UpdateFigures, plan: ExecutionPlan, is_prefilling: BoolArray, seq_lens: IntArray
 ) -> dict[str, int | float | bool | None]:
-    """The step's row, from what does not change any more. `kv_tokens`: their sum, and the longest row's."""
+    """The step's row, when it is made."""
     num_prefill = int(np.count_nonzero(is_prefilling))
     return {
         **_membership(update),
@@ -176,8 +170,8 @@ def _figures(
         "num_tokens": plan.num_tokens,
         "padded_tokens": plan.padded_tokens,
         "padded_reqs": plan.padded_reqs,
-        "kv_tokens_sum": kv_tokens[0],
-        "kv_tokens_max": kv_tokens[1],
+        "kv_tokens_sum": int(seq_lens.sum(dtype=np.int64)),
+        "kv_tokens_max": int(seq_lens.max()),
         "num_prefill": num_prefill,
         "num_decode": plan.num_reqs - num_prefill,
     }

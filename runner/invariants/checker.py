@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import torch
 
 from ...errors import BrokenInvariant, UsageError
 from ...workloads.step import StepDelta, StepResult
 from ..attention.metadata import CommonAttentionMetadata
 from ..config import CheckMode
+from ..handoff.outputs import OutputSlot
 from ..inputs.step_inputs import StepInputs
 from ..kv_groups import KVGroup
 from ..state.update import WorkerState
@@ -22,7 +22,7 @@ from .flat_checks import positions, query_boundaries, seq_lens_capacity, token_t
 from .flight import Expected, Flight, covered, token_return, tokens_in_flight
 from .row_checks import row_bijection, row_ownership
 from .slot_checks import slot_ownership
-from .speculation_checks import Rollbacks, accepted_drafts, draft_places
+from .speculation_checks import Rollbacks, accepted_drafts, draft_places, verified_drafts
 from .truth import Truth
 from .view import StepView
 
@@ -65,8 +65,8 @@ class InvariantChecks(Protocol):
         """Check a prepared step; `inputs` is None for a step without tokens. Raises BrokenInvariant."""
         ...
 
-    def submitted(self, inputs: StepInputs, sampled: torch.Tensor) -> None:
-        """The step was enqueued; its tokens will be in `sampled` [rows, width] on the device."""
+    def submitted(self, inputs: StepInputs, slot: OutputSlot) -> None:
+        """The step was enqueued; its tokens will be in `slot` on the device."""
         ...
 
     def after_sample(self, result: StepResult) -> None:
@@ -86,7 +86,7 @@ class NoChecks:
     ) -> None:
         """Nothing."""
 
-    def submitted(self, inputs: StepInputs, sampled: torch.Tensor) -> None:
+    def submitted(self, inputs: StepInputs, slot: OutputSlot) -> None:
         """Nothing."""
 
     def after_sample(self, result: StepResult) -> None:
@@ -134,15 +134,18 @@ class Checker:
                     if name in CHECKS or inputs.speculation is not None:
                         self._held[name] = self._held.get(name, 0) + 1
 
-    def submitted(self, inputs: StepInputs, sampled: torch.Tensor) -> None:
+    def submitted(self, inputs: StepInputs, slot: OutputSlot) -> None:
         """Note who samples; of a due step also what, before a later step can write there."""
         with self._paused():
             kept = covered(self._truth, self._delta)
             self._truth.submitted(self._delta, kept)
-            self._flight = flight = Flight.of(inputs, sampled)
+            drafts = self._delta.scheduled_spec_decode_tokens
+            verified = np.asarray([len(drafts.get(req_id, ())) for req_id in inputs.req_ids], dtype=np.int32)
+            self._flight = flight = Flight.of(inputs, slot, verified)
             if self._due:
-                drafts = self._delta.scheduled_spec_decode_tokens
-                self._expected[inputs.step] = Expected(frozenset(kept), flight.row_of, flight.tokens(), drafts)
+                self._expected[inputs.step] = Expected(
+                    frozenset(kept), flight.row_of, flight.tokens(), verified_drafts(inputs)
+                )
 
     def after_sample(self, result: StepResult) -> None:
         """Check the result of a due step, then take it in."""
@@ -171,6 +174,7 @@ class Checker:
         computed = np.asarray([truth.num_computed for truth in truths], dtype=np.int32)
         rows = np.repeat(np.arange(counts.size), counts)
         offsets = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        flown = tokens_in_flight(self._flight, zip(inputs.req_ids, truths, strict=True))
         return StepView(
             delta=delta,
             requests=state.requests,
@@ -178,11 +182,13 @@ class Checker:
             inputs=inputs,
             common=common,
             truths=truths,
-            in_flight=tokens_in_flight(self._flight, zip(inputs.req_ids, truths, strict=True)),
+            in_flight={req_id: token for req_id, (token, _) in flown.items()},
             expected_scheduled=counts,
             expected_computed=computed,
             expected_rows=rows,
             expected_positions=computed[rows].astype(np.int64) + offsets,
+            rejected=np.asarray([flown.get(req_id, (0, 0))[1] for req_id in inputs.req_ids], dtype=np.int32),
+            proposed=self._flight.proposed(flown) if self._flight is not None else {},
             groups=self._groups,
         )
 

@@ -64,7 +64,7 @@ def positions(view: StepView) -> str | None:
     return (
         first_difference(inputs.req_indices, rows, "req_indices")
         or first_difference(inputs.positions, wanted, "positions")
-        or first_difference(host(inputs.positions_gpu[:count]), wanted, "device positions")
+        or first_difference(host(inputs.positions_gpu[:count]), view.device_positions, "device positions")
         or first_difference(host(inputs.input_ids[:count]), tokens, "device input_ids")
     )
 
@@ -75,7 +75,7 @@ def seq_lens_capacity(view: StepView) -> str | None:
     wanted = view.expected_computed + view.expected_scheduled
     on_device = host(inputs.seq_lens_gpu)
     broken = first_difference(inputs.seq_lens, wanted, "seq_lens") or first_difference(
-        on_device[:num_reqs], wanted, "device seq_lens"
+        on_device[:num_reqs], wanted - view.rejected, "device seq_lens"
     )
     if broken is not None:
         return broken

@@ -51,7 +51,7 @@ def _expected_slots(view: StepView, group: int) -> LongArray:
     blocks = np.concatenate([np.empty(0, dtype=np.int32), *map(np.asarray, owned)])
     counts = np.asarray([len(ids) for ids in owned], dtype=np.int64)
     first = np.cumsum(counts) - counts
-    logical, offset = np.divmod(view.expected_positions, block_size)
+    logical, offset = np.divmod(view.device_positions, block_size)
     named = blocks[first[view.expected_rows] + logical].astype(np.int64)
     expected: LongArray = np.where(named == NULL_BLOCK, -1, named * block_size + offset)
     return expected
@@ -64,7 +64,7 @@ def _describe(view: StepView, group: int, token: int, wanted: LongArray) -> str:
     owners = [req_id for req_id, truth in named if block in truth.blocks[group]]
     whose = f"block {block} of {', '.join(map(repr, owners))}" if owners else f"block {block}, which no live row owns"
     return (
-        f"token {token} of {_owner(view, token)!r} at position {view.expected_positions[token]} writes slot"
+        f"token {token} of {_owner(view, token)!r} at position {view.device_positions[token]} writes slot"
         f" {slot} ({whose}), not {wanted[token]}"
     )
 

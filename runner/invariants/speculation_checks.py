@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...workloads.step import PLACEHOLDER, StepDelta, StepResult
-from ..inputs.step_inputs import IntArray
+from ..inputs.step_inputs import IntArray, StepInputs
 from .view import StepView, first_difference, host
 
 Drafts = Mapping[str, tuple[int, ...]]
@@ -20,20 +20,36 @@ Drafts = Mapping[str, tuple[int, ...]]
 def drafts_fed(view: StepView, tokens: IntArray) -> IntArray:
     """`tokens` [Q] of the histories with each row's drafts in the place of its last ones: what the forward must read.
 
-    A draft that the delta has no token for is the device's; one that nobody has is fed as token 0.
+    A draft that nobody has is fed as token 0.
     """
-    drafts, inputs = view.delta.scheduled_spec_decode_tokens, view.inputs
-    if not drafts or inputs.speculation is None:
+    if not view.delta.scheduled_spec_decode_tokens:
         return tokens
-    table = host(inputs.speculation.drafts_gpu)
     fed = tokens.copy()
     ends = np.cumsum(view.expected_scheduled)
-    for row, req_id in enumerate(inputs.req_ids):
-        own = drafts.get(req_id, ())
-        for back, draft in enumerate(reversed(own), start=1):
-            token = int(table[row, len(own) - back]) if draft == PLACEHOLDER else draft
-            fed[ends[row] - back] = max(token, 0)
+    for row, req_id in enumerate(view.inputs.req_ids):
+        own = _drafts_of(view, req_id)
+        fed[ends[row] - len(own) : ends[row]] = np.maximum(np.asarray(own, dtype=np.int32), 0)
     return fed
+
+
+def _drafts_of(view: StepView, req_id: str) -> tuple[int, ...]:
+    """The delta's drafts; where it has placeholders those that the device proposed, if the request was in the step
+    before, and else none: -1, which is no token.
+    """
+    own = view.delta.scheduled_spec_decode_tokens.get(req_id, ())
+    known = view.proposed.get(req_id, (PLACEHOLDER,) * len(own))
+    return tuple(
+        proposed if draft == PLACEHOLDER else draft for draft, proposed in zip(own, known, strict=False)
+    )
+
+
+def verified_drafts(inputs: StepInputs) -> Drafts:
+    """What the sampler has verified, by request, read off the device."""
+    spec = inputs.speculation
+    if spec is None:
+        return {}
+    table = zip(inputs.req_ids, host(spec.drafts_gpu).tolist(), strict=True)
+    return {req_id: tuple(draft for draft in row if draft >= 0) for req_id, row in table}
 
 
 def draft_places(view: StepView) -> str | None:
@@ -48,15 +64,12 @@ def draft_places(view: StepView) -> str | None:
     first: list[int] = []
     end, table = 0, host(spec.drafts_gpu)
     for row, req_id in enumerate(inputs.req_ids):
-        own = drafts.get(req_id, ())
+        own = _drafts_of(view, req_id)
         end += int(view.expected_scheduled[row])
         first.append(len(places))
         places.extend(max(end - back, 0) for back in range(len(own) + 1, 0, -1))
-        told = [draft for draft in table[row].tolist()[: len(own)]]
-        if any(draft not in (PLACEHOLDER, got) for draft, got in zip(own, told, strict=True)):
-            return f"{req_id!r} drafted {list(own)}, but {told} are verified"
-        if (table[row, len(own) :] >= 0).any():
-            return f"{req_id!r} has {len(own)} drafts, but {table[row].tolist()} are verified"
+        if table[row].tolist() != [*own, *[PLACEHOLDER] * (table.shape[1] - len(own))]:
+            return f"{req_id!r} drafted {list(own)}, but {table[row].tolist()} are verified"
     return first_difference(host(spec.first_logits_gpu), np.asarray(first), "first places of logits") or (
         first_difference(host(spec.logits_indices_gpu), np.asarray(places), "places of logits")
     )

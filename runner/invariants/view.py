@@ -28,6 +28,9 @@ class StepView:
     expected_rows       [Q] int64, owner of each flat token
     in_flight           tokens that are on the device only, by request: what the step before this one sampled
     expected_positions  [Q] int64, computed + offset in the chunk
+    rejected            [R] int32, drafts that the counts still take for accepted and that only the device knows to be
+                        rejected: positions and lengths there are lower by these
+    proposed            drafts that are on the device only, by request: what was proposed behind the step before
     """
 
     delta: StepDelta
@@ -41,14 +44,23 @@ class StepView:
     expected_computed: IntArray
     expected_rows: LongArray
     expected_positions: LongArray
+    rejected: IntArray
+    proposed: Mapping[str, tuple[int, ...]]
     groups: tuple[KVGroup, ...]
+
+    @property
+    def device_positions(self) -> LongArray:
+        """[Q] where the device has to compute each token."""
+        return self.expected_positions - self.rejected[self.expected_rows]
 
     def kernel_blocks(self, row: int, group: int) -> IntArray:
         """[n] kernel blocks that the row's table has to show: what the request owns, null below a sliding window."""
         of = self.groups[group]
-        blocks = np.array(self.truths[row].blocks[group], dtype=np.int32)
-        blocks[: of.spec.first_visible(int(self.expected_computed[row])) // of.block_size] = NULL_BLOCK
-        return row_blocks(blocks, of.ratio)
+        blocks = row_blocks(self.truths[row].blocks[group], of.ratio)
+        if of.window is None:
+            return blocks
+        first_seen = max(int(self.expected_computed[row]) - of.slack - of.window + 1, 0) // of.block_size * of.ratio
+        return np.where(np.arange(blocks.size) < first_seen, NULL_BLOCK, blocks).astype(np.int32)
 
 
 def host(tensor: torch.Tensor) -> npt.NDArray[Any]:

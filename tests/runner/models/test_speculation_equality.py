@@ -86,3 +86,14 @@ def test_two_steps_in_flight_with_counts_corrected_on_the_host(run, reference, k
     assert outcome.num_resumed > 1
     assert (outcome.num_accepted > 0) == (acceptance != "synthetic:none")
     assert outcome.outputs == reference.outputs
+
+
+@pytest.mark.parametrize("acceptance", ["synthetic:all", "synthetic:0.6", "synthetic:none", "synthetic:alternate"])
+def test_two_steps_in_flight_with_counts_corrected_on_the_device(run, reference, known, acceptance):
+    outcome = run(
+        reference.requests, known=known, speculative=4, acceptance=acceptance, correction="device",
+        token_handoff="async_auto", check="every", **CUT,
+    )  # fmt: skip
+    assert outcome.num_resumed > 1
+    assert (outcome.num_accepted > 0) == (acceptance != "synthetic:none")
+    assert outcome.outputs == reference.outputs
