@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from ...analysis.exposure import exposure
 from ...analysis.replay import replays
 from ..document import Block, Cell, Chart, Document, Facts, Missing, Quantity, Section, Table, Words
@@ -10,6 +12,7 @@ from ..views.axes import short, values_of
 from ..views.steps import gather_timelines
 from ..views.sweep import SweepView
 from .environment import environment_items
+from .order_words import order_words
 from .sweep_charts import cloud_chart, heat_chart, lines_chart
 from .sweep_headline import sweep_headline
 from .sweep_tables import arms, arms_table, failures_table, points_table, reasons_table
@@ -23,7 +26,7 @@ def sweep_document(sweep: SweepView) -> Document:
         sweep_headline(sweep, paired),
         _charts("exposure", "Exposure and overlap", "Exposure", heat_chart(sweep), cloud_chart(sweep)),
         _charts("metrics", "Parameters against metrics", "Metrics", lines_chart(sweep)),
-        _tables("arms", "Commit orders: first, last, skip", "Commit orders", arms_table(sweep, paired)),
+        _arms(sweep, paired),
         _timelines(sweep),
         _tables("points", "Every point", "Points", points_table(sweep)),
         _tables("failures", "Failed and skipped points", "Failures", failures_table(sweep)),
@@ -55,6 +58,16 @@ def _notice(sweep: SweepView) -> str:
 def _charts(id_: str, title: str, nav: str, *charts: Chart | None) -> Section | None:
     blocks: tuple[Block, ...] = tuple(chart for chart in charts if chart is not None)
     return Section(id_, title, blocks, nav=nav) if blocks else None
+
+
+def _arms(sweep: SweepView, paired: pd.DataFrame) -> Section | None:
+    """Commit orders side by side, in words and in figures."""
+    table = arms_table(sweep, paired)
+    if table is None:
+        return None
+    return Section(
+        "arms", "Commit orders: first, last, skip", (*order_words(paired, sweep.varying), table), True, "Commit orders"
+    )
 
 
 def _tables(id_: str, title: str, nav: str, table: Table | None, *, brief: bool = True) -> Section | None:

@@ -1,0 +1,72 @@
+"""What commit orders side by side say of the block table's copy: is the order worth anything, is the copy hidden?
+
+    before (a row of `arms.pair_orders`)                        after
+    last - first 0.6 us, first - skip 157 us, |C| 155 us        order "worth_nothing", copy "exposed", share 1.01
+    last - first 91 us,  first - skip 53 us,  |C| 155 us        order "worth",         copy "partly",  share 0.34
+    last - first 0.2 us, first - skip 8 us,   |C| 155 us        order "worth_nothing", copy "hidden",  share 0.05
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+OrderWorth = Literal["worth", "worth_nothing", "backwards", "unknown"]
+CopyShown = Literal["more", "exposed", "hidden", "partly", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class OrderLimits:
+    """What counts as what.
+
+    nothing_ns     a difference of the orders up to here is none
+    exposed_share  from this share of |C| in first - skip the whole copy is exposed, from `more_share` something else is
+                   saved as well; up to `hidden_share` the copy is hidden
+    """
+
+    nothing_ns: int = 5_000
+    exposed_share: float = 0.9
+    more_share: float = 1.1
+    hidden_share: float = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class OrderVerdict:
+    """`exposed_share` is (first - skip) / |C|; a figure that an arm did not give is None, and its verdict unknown."""
+
+    order: OrderWorth
+    copy: CopyShown
+    last_minus_first_ns: float | None
+    first_minus_skip_ns: float | None
+    copy_ns: float | None
+    exposed_share: float | None
+
+
+def order_verdict(row: Mapping[str, object], limits: OrderLimits = OrderLimits()) -> OrderVerdict:
+    """The verdict on one row of `pair_orders`."""
+    gain, left, copy = (_number(row.get(f"{name}_ns")) for name in ("last_minus_first", "first_minus_skip", "copy"))
+    share = left / copy if left is not None and copy else None
+    return OrderVerdict(_order(gain, limits), _copy(share, limits), gain, left, copy, share)
+
+
+def _order(gain: float | None, limits: OrderLimits) -> OrderWorth:
+    if gain is None:
+        return "unknown"
+    if abs(gain) <= limits.nothing_ns:
+        return "worth_nothing"
+    return "worth" if gain > 0 else "backwards"
+
+
+def _copy(share: float | None, limits: OrderLimits) -> CopyShown:
+    if share is None:
+        return "unknown"
+    if share > limits.more_share:
+        return "more"
+    if share >= limits.exposed_share:
+        return "exposed"
+    return "hidden" if share <= limits.hidden_share else "partly"
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
