@@ -18,8 +18,8 @@ from ..kernels.split_decode import reduce_splits, split_decode
 from .metadata import CommonAttentionMetadata
 
 PROGRAMS_WANTED = 264
-"""Two waves of an H200's 132 multiprocessors: splitting further buys nothing."""
-MAX_SPLITS = 16
+"""Two for each of an H200's 132 multiprocessors: splitting further buys nothing (splits in kernel_sweep.json)."""
+MAX_SPLITS = 32
 MIN_DOT_ROWS = 16
 """tl.dot needs at least 16 rows; fewer queries are padded in registers."""
 
@@ -87,12 +87,15 @@ class TritonAttention:
 
 
 def mixed_tiles(query: torch.Tensor) -> Tiles:
-    """Tiles of the mixed kernel, by type and head_dim: the best of benchmarks/results/h200/kernel_sweep.json."""
+    """Tiles of the mixed kernel by type and head_dim, from benchmarks/results/h200/kernel_sweep.json.
+
+    Of those within a few percent of the fastest at a prompt of 8k, the best at a chunk beside decodes.
+    """
     head_dim = query.shape[2]
     if query.dtype == torch.float32:
         return FLOAT32_TILES
     if head_dim <= 64:
-        return Tiles(query_rows=128, kv_tokens=64, num_warps=8, num_stages=5)
+        return Tiles(query_rows=64, kv_tokens=128, num_warps=4, num_stages=5)
     if head_dim <= 128:
         return Tiles(query_rows=128, kv_tokens=64, num_warps=4, num_stages=3)
     return Tiles(query_rows=128, kv_tokens=32, num_warps=8, num_stages=3)  # not swept: what fits into shared memory

@@ -20,7 +20,8 @@ SHARED_ORACLE = Path(__file__).resolve().parents[2].parent / "shared" / "oracles
 KERNEL_SCRIPT = """
 import json, sys, numpy as np, torch
 from stepscope.runner.inputs.slot_kernel import SlotKernel
-answers = []
+answers, device = [], "cuda" if torch.cuda.is_available() else "cpu"
+torch.set_default_device(device)
 for step in json.load(sys.stdin):
     table = torch.tensor(step["table"], dtype=torch.int32)
     slots = torch.full((step["max_num_tokens"],), 12345, dtype=torch.int64)
@@ -55,7 +56,7 @@ def by_formula(step):
     for row, (computed, count) in enumerate(zip(step["num_computed"], step["num_scheduled"], strict=True)):
         for position in range(computed, computed + count):
             block = step["table"][row][position // step["block_size"]]
-            slots.append(block * step["block_size"] + position % step["block_size"])
+            slots.append(block * step["block_size"] + position % step["block_size"] if block else -1)
     return slots + [-1] * (step["max_num_tokens"] - len(slots))
 
 
@@ -96,8 +97,9 @@ class Shared:
 
 
 def by_kernel(steps):
-    """All steps in one process: Triton's interpreter is chosen when Triton is imported."""
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    """All steps in one process: Triton's interpreter is chosen when Triton is imported; a GPU does without."""
+    interpreted = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
+    environment = {**os.environ, **interpreted, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", KERNEL_SCRIPT],
         input=json.dumps(steps), env=environment, capture_output=True, text=True, timeout=120, check=False,
@@ -112,7 +114,8 @@ HUGE = make_step(16, [[200_000_000]], [1], [15], 1)  # 3.2e9 does not fit 32 bit
 IDLE = make_step(2, [[3], [4, 5], [6]], [0, 3, 0], [2, 1, 0], 4)
 LONG = make_step(16, [list(range(1, 200)), [300]], [3000, 1], [40, 3], 3100)  # more than one chunk of the kernel
 TURNS = make_step(16, [list(range(1, 640))], [10_000], [5], 10_001)  # more than the chunks that run side by side
-STEPS = [ARTICLE, LARGE, HUGE, IDLE, LONG, TURNS]
+NULLS = make_step(4, [[0, 0, 9], [0, 5], [0, 0]], [9, 3, 2], [2, 3, 0], 16)  # some tokens stand below a window
+STEPS = [ARTICLE, LARGE, HUGE, IDLE, LONG, TURNS, NULLS]
 
 
 @pytest.mark.parametrize("kind", ["triton", "torch", "host"])
@@ -127,6 +130,27 @@ def test_mappers_follow_the_formula(kind, step):
     assert answer["slots"] == by_formula(step)
     ends = step["query_start_loc"][1:]
     assert answer["logits"] == [max(end - 1, 0) for end in ends]
+
+
+@pytest.mark.parametrize("kind", ["triton", "torch", "host"])
+def test_a_null_block_never_gives_a_slot(kind):
+    assert by_mapper(kind, NULLS)["slots"] == [-1] * 6 + [36, 37, 38] + [-1, 20, 21] + [-1] * 4
+
+
+@pytest.mark.parametrize("kind", ["triton", "torch", "host"])
+def test_asserted_oracle(runner_oracle, kind):
+    for case in runner_oracle("slot_mapping_asserted_v2"):
+        given = case["in"]
+        if "group_mapping_disabled" in given:
+            continue  # test_kv_groups: no mapper is built for such a group
+        mapped = given.get("idx_mapping", 0) >= 0
+        row = given["row"] if mapped else [0] * len(given["row"])  # a step's row that maps to nobody is a null row
+        first, count = given["positions"][0], len(given["positions"])
+        steps = [make_step(given["block_size"], [row], [1], [position], 1) for position in given["positions"]]
+        assert [by_mapper(kind, step)["slots"][0] for step in steps] == case["out"]
+        if given["positions"] == list(range(first, first + count)):
+            together = make_step(given["block_size"], [row], [count], [first], count)
+            assert by_mapper(kind, together)["slots"] == case["out"]
 
 
 def test_slots_are_64_bit():
