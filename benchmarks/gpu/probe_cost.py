@@ -1,13 +1,15 @@
-"""What the probe costs a step: four arms side by side, block by block, A B B A, in one process a launch.
+"""What the probe costs a step: arms side by side, block by block, A B B A, in one process a launch.
 
     stripped   the same source without the calls (see stripped.py)
+    again      the same once more: what two runners that do the same differ by
     off        the calls, and a probe that records nothing
     host       host ranges, phases and step rows
     events     the same, timing events at the borders of phases and of every device operation, read and written as rows
 
 On the device `cuda` the shapes are an empty forward (the tiny model in a graph), where all of the cost shows, and a
 device-bound decode of llama-1b. With --device cpu the first two of them show what they can without events.
-The number of calls that synchronise is counted by the profiler, in all arms.
+The number of calls that synchronise is counted by the profiler, in all arms. Rows that were not made while the host
+waited for the device are made between two blocks; what that takes is stated apart, a step.
 
     python benchmarks/gpu/probe_cost.py --out benchmarks/results/h200/probe_cost.json
 """
@@ -33,7 +35,8 @@ from typing import Any
 import stripped
 import torch
 
-ARMS = ("stripped", "off", "host", "events")
+ARMS = ("stripped", "again", "off", "host", "events")
+BARE = ("stripped", "again")
 BOUNDS_US = {"off": 3, "host": 15, "events": 35}
 SHAPES: dict[str, dict[str, Any]] = {
     "empty": {"model": "tiny", "num_reqs": 8, "prompt_len": 32, "max_model_len": 4096, "num_blocks": 4096},
@@ -46,8 +49,9 @@ class Arm:
     """A runner of its own with its loop, from the package `stepscope` or from the stripped one."""
 
     def __init__(self, name: str, device: str, shape: dict[str, Any], steps: int) -> None:
-        package = stripped.NAME if name == "stripped" else "stepscope"
+        package = stripped.NAME if name in BARE else "stepscope"
         self.name = name
+        self.rows_ns: list[float] = []  # a block: what making the rows took, a step
         load = lambda path: importlib.import_module(f"{package}.{path}")  # noqa: E731
         spec_of = load("experiments.resolve").resolve({
             "workload": {
@@ -79,7 +83,7 @@ class Arm:
 
     def _probe(self, load: Any) -> Any:
         probes = load("instrumentation.probe")
-        if self.name in ("stripped", "off"):
+        if self.name in (*BARE, "off"):
             return probes.NullProbe()
         return probes.Probe(self.ledger, self.device.clock, marks=self.device, level=self.name)
 
@@ -95,7 +99,9 @@ class Arm:
     def block(self, settle: int, steps: int) -> list[int]:
         """One block; the rows that it made are dropped."""
         periods = self.run(settle + steps)[settle:]
+        begin = time.perf_counter_ns()
         self.ledger.take()
+        self.rows_ns.append((time.perf_counter_ns() - begin) / (settle + steps))
         return periods
 
 
@@ -127,7 +133,10 @@ def launch(device: str, shape: str, blocks: int, steps: int) -> dict[str, Any]:
     calls = {arm.name: synchronising_calls(arm, 20) for arm in arms} if device == "cuda" else {}
     for arm in arms:
         arm.device.close()
-    return {"shape": shape, "periods_ns": raw, "synchronising_calls_per_step": calls}
+    rows_ns = {arm.name: statistics.median(arm.rows_ns) for arm in arms}
+    return {
+        "shape": shape, "periods_ns": raw, "synchronising_calls_per_step": calls, "rows_between_blocks_ns": rows_ns,
+    }  # fmt: skip
 
 
 def costs_us(found: dict[str, Any]) -> dict[str, float]:
@@ -151,9 +160,11 @@ def table(launches: list[dict[str, Any]]) -> str:
             period = statistics.median(blocks) / 1e3
             said = ", ".join(f"{cost:.2f}" for cost in costs)
             calls = sum(mine[0]["synchronising_calls_per_step"].get(name, {}).values())
+            rows = statistics.median(found["rows_between_blocks_ns"][name] for found in mine) / 1e3
             share = f"{100 * statistics.median(costs) / period:.2f} %"
             lines.append(
                 f"{shape:8}{name:10}{period:10.1f}  {said} ({BOUNDS_US.get(name, 0)})  {share}  sync calls {calls:g}"
+                f"  rows {rows:.1f} us"
             )
     return "\n".join(lines)
 
@@ -164,8 +175,8 @@ def main() -> None:
     options.add_argument("--device", default="cuda")
     options.add_argument("--shapes", nargs="+", default=["empty", "bound"], choices=list(SHAPES))
     options.add_argument("--launches", type=int, default=3)
-    options.add_argument("--blocks", type=int, default=12)
-    options.add_argument("--steps", type=int, default=60)
+    options.add_argument("--blocks", type=int, default=24)
+    options.add_argument("--steps", type=int, default=40)
     options.add_argument("--out", type=Path)
     options.add_argument("--one", help=argparse.SUPPRESS)
     chosen = options.parse_args()

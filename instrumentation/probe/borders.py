@@ -1,12 +1,11 @@
 """What the hot path notes, and how it becomes rows.
 
-A scope's two ends are noted in one flat list, in the order of their happening; rows are made from it later, while the
-host waits for the device or when somebody reads. The list holds, mostly without an object of its own for an entry:
+A scope keeps its start in itself and notes one tuple when it is left; rows are made from the list later, when somebody
+reads it. What is noted, in the order of happening:
 
-    border, time     a scope was entered
-    time, border     a scope was left
-    PhaseEnd         a phase was left
-    Step             a step began; the same object again: it ended
+    (scope, start_ns, end_ns)                                       a range was left
+    (scope, start_ns, end_ns, begin_mark, end_mark, whole)          a phase was left; whole False: by an exception
+    Step                                                            a step began; the same object again: it ended
 
 Ends that cross (r1 left before the r2 that was opened inside it) keep their true times in the rows and are counted as
 crossings. What a step left open ends with the step.
@@ -15,30 +14,28 @@ crossings. What a step left open ends with the step.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 from .ledger import Ledger
 from .phases import PendingPhases
 
 MAX_CROSSINGS = 64
-ALL = 1 << 62
 
 
-class Border(NamedTuple):
-    """A scope's name and kind (`range` or `phase`). Told apart by identity: one is made for each scope object."""
+class Scope(Protocol):
+    """A range or a phase. `start_ns` is None while it is not open."""
 
     name: str
     kind: str
-
-
-PhaseEnd = tuple[Border, int, int | None, int | None, bool]
-"""(border, time_ns, begin_mark, end_mark, whole). `whole` False: an exception left it."""
+    start_ns: int | None
 
 
 class StepRecord(Protocol):
     """What the step's object has to say when it has ended. `held`: its row is not complete yet."""
 
     number: int
+    start_ns: int
     end_ns: int
     held: bool
 
@@ -47,49 +44,39 @@ class StepRecord(Protocol):
         ...
 
 
+Use = tuple[Scope, int, int, int | None, tuple[Any, ...]]
+"""(scope, start_ns, end_ns, step, what a phase noted behind that). Plain: one is made for each row."""
+
+
 class BorderLog:
     """The list, and the rows made from it: `spans`, `steps`, and through `pending` `phases`.
 
-    noted  the list; whoever notes binds its `append`, so it stays the same object
+    noted   the list; whoever notes binds its `append`, so it stays the same object
+    scopes  gives all scopes there are: what is open and what a step left open is asked of them
     """
 
-    def __init__(self, ledger: Ledger, lane: str, pending: PendingPhases) -> None:
+    def __init__(
+        self, ledger: Ledger, lane: str, pending: PendingPhases, scopes: Callable[[], Iterable[Scope]]
+    ) -> None:
         self.noted: list[Any] = []
         self.crossings: deque[tuple[str, str]] = deque(maxlen=MAX_CROSSINGS)
         self._lane = lane
         self._spans = ledger.table("spans")
         self._steps = ledger.table("steps")
         self._pending = pending
-        self._at = 0
-        self._open: list[tuple[Border, int]] = []
-        self._step: StepRecord | None = None
+        self._scopes = scopes
+        self._open: StepRecord | None = None
         self._number: int | None = None  # of the open step, or of the one that ended last
-        self._floor = 0  # scopes below it were opened before the step and outlive it
         self._ended: deque[StepRecord] = deque()
 
-    def settle(self, limit: int = ALL) -> int:
-        """Make rows of at most `limit` entries. Returns how many there were."""
-        noted, left = self.noted, limit
-        at, end = self._at, len(self.noted)
-        while at < end and left:
-            left -= 1
-            entry = noted[at]
-            if type(entry) is int:
-                at = self._left(entry, at, end)
-            elif type(entry) is Border:
-                at = self._entered(entry, at, end)
-            else:
-                at += 1
-                if type(entry) is tuple:
-                    self._phase_left(*entry)
-                else:
-                    self._step_border(entry)
-        if at == end:
-            noted.clear()
-            at = 0
-        self._at = at
-        self._write_steps()
-        return limit - left
+    def settle(self) -> None:
+        """Make rows of everything that was noted; of a step that is held only its scopes."""
+        if self.noted:
+            entries = self.noted.copy()
+            self.noted.clear()
+            self._write(self._uses(entries, [scope for scope in self._scopes() if scope.start_ns is not None]))
+        while self._ended and not self._ended[0].held:
+            self._steps.append(self._ended.popleft().row())
 
     def release(self) -> None:
         """Write every step, whatever was still to be noted."""
@@ -97,53 +84,74 @@ class BorderLog:
         while self._ended:
             self._steps.append(self._ended.popleft().row())
 
-    # A pair is torn only where an interrupt came between its two halves: the first half is skipped, the next step's
-    # entry sets everything right.
+    def _uses(self, entries: Sequence[Any], opened: Iterable[Scope]) -> list[Use]:
+        """In the order of their ends, each with its step. `opened`: what nobody has left yet."""
+        uses: list[Use] = []
+        ended: list[StepRecord] = []
+        last_end_ns, number = 0, self._number
+        for entry in entries:
+            if type(entry) is not tuple:
+                self._step_border(entry, ended, opened, uses)
+                number = self._number
+                if ended:
+                    last_end_ns = ended[-1].end_ns
+            elif entry[1] is None:
+                continue  # its step ended first and closed it
+            elif entry[1] >= last_end_ns:
+                uses.append((entry[0], entry[1], entry[2], number, entry[3:]))
+            else:
+                uses.append(_clipped(entry, ended, number))
+        return uses
 
-    def _entered(self, border: Border, at: int, end: int) -> int:
-        time_ns = self.noted[at + 1] if at + 1 < end else None
-        if type(time_ns) is not int:
-            return at + 1
-        self._open.append((border, time_ns))
-        return at + 2
-
-    def _left(self, time_ns: int, at: int, end: int) -> int:
-        border = self.noted[at + 1] if at + 1 < end else None
-        if type(border) is not Border:
-            return at + 1
-        self._close(border, time_ns)
-        return at + 2
-
-    def _phase_left(self, border: Border, end_ns: int, begin: int | None, end: int | None, whole: bool) -> None:
-        host_ns = self._close(border, end_ns)
-        if host_ns is not None:  # else its step ended first and closed it
-            self._pending.add(self._number, border.name, host_ns if whole else None, begin, end)
-
-    def _step_border(self, step: StepRecord) -> None:
-        if step is not self._step:
-            self._step, self._number, self._floor = step, step.number, len(self._open)
+    def _step_border(
+        self, step: StepRecord, ended: list[StepRecord], opened: Iterable[Scope], uses: list[Use]
+    ) -> None:
+        if step is not self._open:
+            self._open, self._number = step, step.number
             return
-        while len(self._open) > self._floor:
-            border, start_ns = self._open.pop()
-            self._write(len(self._open), border, start_ns, step.end_ns)
-        self._step, self._floor = None, 0
+        self._open = None
+        for scope in opened:
+            if scope.start_ns is not None and step.start_ns <= scope.start_ns < step.end_ns:
+                uses.append((scope, scope.start_ns, step.end_ns, step.number, ()))
+                scope.start_ns = None
+        ended.append(step)
         self._ended.append(step)
 
-    def _write_steps(self) -> None:
-        while self._ended and not self._ended[0].held:
-            self._steps.append(self._ended.popleft().row())
+    def _write(self, uses: list[Use]) -> None:
+        append, lane = self._spans.append, self._lane
+        for (scope, start_ns, end_ns, step, phase), depth in zip(uses, self._depths(uses), strict=True):
+            append((step, lane, scope.name, scope.kind, depth, start_ns, end_ns, 0, None))
+            if phase:
+                begin, end, whole = phase
+                self._pending.add(step, scope.name, end_ns - start_ns if whole else None, begin, end)
 
-    def _close(self, border: Border, end_ns: int) -> int | None:
-        """Close the innermost use of `border`. Its duration, or None when none is open: its step ended first."""
-        opened = self._open
-        for depth in range(len(opened) - 1, -1, -1):
-            if opened[depth][0] is border:
-                if depth != len(opened) - 1:
-                    self.crossings.append((border.name, opened[-1][0].name))
-                start_ns = opened.pop(depth)[1]
-                self._write(depth, border, start_ns, end_ns)
-                return end_ns - start_ns
-        return None
+    def _depths(self, uses: list[Use]) -> list[int]:
+        """How many scopes were open around each: those that began before it and were left after it, or not yet.
 
-    def _write(self, depth: int, border: Border, start_ns: int, end_ns: int) -> None:
-        self._spans.append((self._number, self._lane, border.name, border.kind, depth, start_ns, end_ns, 0, None))
+        The order of the ends is that of the list, which two equal times do not change.
+        """
+        outside = [scope.start_ns for scope in self._scopes() if scope.start_ns is not None]
+        starts = [use[1] for use in uses]
+        depths = [0] * len(uses)
+        around: list[int] = []
+        for at in sorted(range(len(uses) - 1, -1, -1), key=starts.__getitem__):
+            while around and around[-1] < at:
+                left = uses[around.pop()]
+                if left[2] > starts[at]:
+                    self.crossings.append((left[0].name, uses[at][0].name))
+            depths[at] = len(around)
+            if outside:
+                depths[at] += sum(opened <= starts[at] for opened in outside)
+            around.append(at)
+        return depths
+
+
+def _clipped(entry: tuple[Any, ...], ended: Sequence[StepRecord], number: int | None) -> Use:
+    """A use that began before the last of the steps ended: it ends with its own step, if it began in one."""
+    scope, start_ns, end_ns, *phase = entry
+    for step in reversed(ended):
+        if step.start_ns <= start_ns:
+            if start_ns < step.end_ns:
+                return scope, start_ns, step.end_ns, step.number, ()
+            break
+    return scope, start_ns, end_ns, number, tuple(phase)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Literal
 
@@ -13,14 +13,14 @@ from .made import Made
 from .null import NULL_SCOPE, NullScope
 from .nvtx_ranges import NvtxMode, open_ranges
 from .phases import PendingPhases
-from .ranges import ProbeClock, timed_range
+from .ranges import NamedRange, ProbeClock, range_type
 from .step import STEP_FIGURES, Step
 from .timed_phase import TimedPhase
 
 __all__ = ["STEP_FIGURES", "Probe"]
 
 MANY_NOTES = 1 << 18
-"""Entries after which rows are made at the beginning of a step, where neither a reader nor a wait has had them made."""
+"""Notes after which rows are made at the beginning of a step, where neither a reader nor a wait has had them made."""
 
 
 class Probe:
@@ -52,7 +52,7 @@ class Probe:
         self._level = level
         self._marks = marks if level == "events" else None
         self._pending = PendingPhases(ledger, self._marks)
-        self._log = BorderLog(ledger, lane, self._pending)
+        self._log = BorderLog(ledger, lane, self._pending, self._scopes)
         self._note = self._log.noted.append
         self.now = clock.now_ns
         self._nvtx = open_ranges(nvtx)
@@ -64,12 +64,11 @@ class Probe:
         """Start of the step that was opened last."""
         ledger.before_reading(self.resolve_pending)
         if isinstance(self._marks, PatientMarks):
-            self._marks.while_waiting(self._log.settle)
             self._marks.while_waiting(self._pending.resolve)
         noted, nvtx_ranges = self._log.noted, self._nvtx
-        self._ranges = Made(lambda name: timed_range(name, noted, clock, nvtx_ranges))
-        phases = Made(lambda name: TimedPhase(name, noted, clock, self._marks, nvtx_ranges))
-        self.phases: Callable[[str], AbstractContextManager[None]] = phases.__getitem__
+        self._ranges = Made(range_type(noted, clock, nvtx_ranges))
+        self._phases = Made(lambda name: TimedPhase(name, noted, clock, self._marks, nvtx_ranges))
+        self.phases: Callable[[str], AbstractContextManager[None]] = self._phases.__getitem__
         """Gives the shared object of a phase; callers go through the step's scope."""
 
     def step(self, number: int) -> Step:
@@ -84,6 +83,10 @@ class Probe:
     def scope(self) -> Step | NullScope:
         """The open step; outside steps a scope that keeps nothing."""
         return NULL_SCOPE if self._step is None else self._step
+
+    def _scopes(self) -> Iterator[NamedRange]:
+        yield from self._ranges.values()
+        yield from self._phases.values()
 
     def open_step(self, step: Step) -> int:
         """Begin `step` and return its start. A step that is still open is closed first, as incomplete."""

@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 from .api import DeviceMarks
-from .borders import Border
 from .nvtx_ranges import NvtxRanges
-from .ranges import ProbeClock, end_of
+from .ranges import NamedRange, ProbeClock
 
 
-class TimedPhase:
+class TimedPhase(NamedRange):
     """A named phase: a range with marks. Phases do not nest, so the begin mark of the one use lies in the object.
 
     Between the reading of one phase's end and the next one's start the host does nothing that can be done elsewhere:
     what passes there belongs to no phase, and phases have to close to the period.
     """
 
-    __slots__ = ("_append", "_begin_mark", "_border", "_end", "_mark", "_now", "_nvtx")
+    __slots__ = ("_append", "_begin_mark", "_end", "_mark", "_now", "_nvtx")
 
     def __init__(
         self, name: str, noted: list[Any], clock: ProbeClock, marks: DeviceMarks | None, nvtx: NvtxRanges | None
     ) -> None:
+        super().__init__(name, "phase")
         self._append = noted.append
-        self._border = Border(name, "phase")
         self._now = clock.now_ns
-        self._end = end_of(clock, name)
+        self._end = clock.now_ns if getattr(clock, "plain", False) else partial(clock.leave, name)
         self._mark = None if marks is None else marks.mark
         self._nvtx = nvtx
         self._begin_mark: int | None = None
 
     def __enter__(self) -> None:
         if self._nvtx is not None:
-            self._nvtx.push(self._border.name)
-        append = self._append
-        append(self._border)
-        append(self._now())
+            self._nvtx.push(self.name)
+        self.start_ns = self._now()
         if self._mark is not None:
             self._begin_mark = self._mark()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Note the end, with its marks.
+        """Note the use, with its marks.
 
         The end mark comes after the range's end, because a declared clock advances there and the event has to lie
         behind the phase's own host time; the host end is read after the mark, so that the mark's cost counts as the
@@ -54,6 +52,7 @@ class TimedPhase:
         if self._mark is not None and kind is None:
             end_mark = self._mark()
             end_ns = self._now()
-        self._append((self._border, end_ns, self._begin_mark, end_mark, kind is None))
+        self._append((self, self.start_ns, end_ns, self._begin_mark, end_mark, kind is None))
+        self.start_ns = None
         if self._nvtx is not None:
-            self._nvtx.leave(self._border.name)
+            self._nvtx.leave(self.name)

@@ -21,7 +21,7 @@ from ...errors import UsageError
 from ...instrumentation.clock import Clock, MonotonicClock
 from ...instrumentation.probe.ledger import Ledger
 from .base import CaptureFigures, Event, GraphKey, StreamName, T, Work
-from .cuda_engine import ENGINE_BYTES, Primer, is_worth_priming
+from .cuda_engine import ENGINE_BYTES, Primer
 from .cuda_events import BACKLOG, EventTimeline, Stamp
 from .cuda_graphs import Graphs
 from .cuda_idle import IdleWork, Job
@@ -64,7 +64,8 @@ class CudaDevice:
         self._lanes = {name: self.events.lane(stream) for name, stream in self._streams.items()}
         self._rows = DeviceRows(ledger, self.events, correction)
         self._timing = timing
-        self._idle = IdleWork()
+        self._idle = IdleWork(self.clock.now_ns)
+        ledger.before_reading(self._idle.catch_up)
         for job in (self.events.settle, self._rows.take, self._rows.write):
             self._idle.add(job)
         self._marks = Marks(self._lanes["compute"], self._rows, self.clock)
@@ -188,8 +189,7 @@ class CudaDevice:
         if pending is not None:
             if len(stamp.lane.waiting) > BACKLOG:
                 self._idle.catch_up(PORTION)
-            self._idle.until(pending)
-            pending.synchronize()
+            self._idle.wait(pending, reason)
         return_ns = self.clock.now_ns()
         if pending is not None:
             stamp.returned_ns = return_ns
@@ -264,7 +264,7 @@ class CudaDevice:
             return 0
         op, lane, now_ns = self._ledger.new_correlation(), self._lanes[stream], self.clock.now_ns
         timed, pinned, direction = self._timing and size_bytes >= TIMED_COPY_BYTES, "pageable" not in what, str(what[0])
-        if timed and is_worth_priming(direction, size_bytes, pinned=pinned, engine=lane.engine, idle=lane.is_idle):
+        if timed and pinned and lane.engine != direction and not lane.is_idle:
             with torch.cuda.stream(self._streams[stream]):
                 self._primer.enqueue(direction)
             lane.border, lane.engine = None, direction

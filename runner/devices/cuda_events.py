@@ -1,7 +1,8 @@
 """Timing events of the `cuda` device: a pool, and what turns fired events into integers on one device axis.
 
 Recording takes a pooled event and a cached stream object; nothing here waits. Fired events are read later: by the
-owner in bounded portions while it has to wait for the device anyway (`settle`), and by a worker for whatever is left.
+owner when its rows are read, or in bounded portions while it has to wait for the device long enough anyway (`settle`),
+and by a worker what nobody has read for a while.
 Both hold `lock` while they talk to the driver: who captures a graph takes the lock, because an event query from another
 thread would invalidate the capture.
 """
@@ -19,12 +20,15 @@ from ...errors import UsageError
 
 EVENT: type[torch.cuda.Event] = torch.cuda.Event.__bases__[0]
 """What torch.cuda.Event wraps in Python to fill in defaults; nobody here needs them, and each frame costs."""
-POOL_SIZE = 1024
+POOL_SIZE = 4096
+"""About as many as host-bound steps record between two readings of the ledger."""
 REBASE_NS = 1_000_000_000
 """elapsed_time is a float32 of milliseconds: its step is 0.06 us at 1 s, 62 us at 600 s. So the anchor moves along."""
 POLL_S = 0.05
+WORKER_AGE_NS = 500_000_000
+"""How long the worker leaves an event to its owner: while it reads it holds the interpreter's lock."""
 WATCHDOG_NS = 60_000_000_000
-BACKLOG = POOL_SIZE // 2
+BACKLOG = POOL_SIZE * 3 // 4
 """Stamps that may wait to be read before somebody has to read them, wait for the device or not."""
 
 
@@ -100,7 +104,7 @@ class StampLane:
         self._number = number = self._number + 1
         timeline = self.timeline
         try:
-            event = timeline.pool.popleft()
+            event = timeline.pool.pop()  # the one that was used last: its memory is near
         except IndexError:
             event = timeline.event_type(enable_timing=True)
         event.record(self._stream)
@@ -112,7 +116,7 @@ class StampLane:
     def record_untimed(self, now_ns: int) -> Stamp:
         """The same for a device that takes no times: something to wait for, and nothing to read."""
         timeline = self.timeline
-        event = timeline.pool.popleft() if timeline.pool else timeline.event_type(enable_timing=True)
+        event = timeline.pool.pop() if timeline.pool else timeline.event_type(enable_timing=True)
         event.record(self._stream)
         return UntimedStamp(event, now_ns, self, 0)
 
@@ -183,15 +187,20 @@ class EventTimeline:
         return limit - left
 
     def resolve(self, now_ns: int) -> None:
-        """Read every event that has fired. Called by the worker, and by the owner when the device is idle."""
+        """Read every event that has fired: for when the device is idle."""
+        self._resolve(now_ns, 0)
+
+    def _resolve(self, now_ns: int, age_ns: int) -> None:
         with self.lock:
             for lane in self._lanes:
-                self._drain(lane, now_ns)
+                self._drain(lane, now_ns, age_ns)
 
-    def _drain(self, lane: StampLane, now_ns: int) -> None:
+    def _drain(self, lane: StampLane, now_ns: int, age_ns: int) -> None:
         waiting = lane.waiting
         while waiting:
             stamp = waiting[0]
+            if age_ns and now_ns - stamp.recorded_ns < age_ns:
+                return
             assert stamp.event is not None, "a stamp that waits to be read has its event"
             if stamp.number <= lane.done or stamp.event.query():
                 self._take(waiting.popleft())
@@ -218,7 +227,7 @@ class EventTimeline:
 
     def _run(self) -> None:
         while not self._stop.wait(POLL_S):
-            self.resolve(time.perf_counter_ns())
+            self._resolve(time.perf_counter_ns(), WORKER_AGE_NS)
 
     def close(self) -> None:
         """Stop the worker."""

@@ -43,8 +43,8 @@ class CopyCorrection:
     queued_bias_ns    by how much the pair around a copy reads long that waited for a kernel: the calibration knows the
                       usual time
     queued_err_ns     what is left then: going over to the copy engine takes 1.5 to 10 us, evenly spread (H200)
-    engine_bias_ns    the same where the begin event is the copy engine's own: 1.2 to 1.5 us, up to 2.9 for 2 MiB and
-                      more; under CUPTI, which writes times of its own in between, 2.6 to 2.9
+    engine_bias_ns    the same where the begin event is the copy engine's own: 1.2 to 1.5 us; under CUPTI, which writes
+                      times of its own in between, 2.6 to 2.9
     engine_err_ns     what is left then
     peak_bytes_per_s  the fastest transfer
     launch_ns         host cost of the first launch of a call;  latency_ns  from there to its start, by kind

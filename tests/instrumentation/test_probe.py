@@ -146,8 +146,8 @@ def test_tokens_that_never_come_give_no_latency():
     assert row[1 + [column.name for column in STEPS].index("latency_ns")] is None
 
 
-def test_an_interrupt_between_the_halves_of_an_end_costs_that_range_only():
-    # GIVEN a step in which a Ctrl-C comes between a range's clock and its name
+def test_an_interrupt_that_leaves_a_range_open_costs_that_range_only():
+    # GIVEN a step in which a Ctrl-C comes before a range's end is noted
     ledger = Ledger()
     probe = Probe(ledger, TickingClock())
     with probe.step(0), probe.range("whole"):
@@ -156,7 +156,6 @@ def test_an_interrupt_between_the_halves_of_an_end_costs_that_range_only():
     def interrupted():
         with probe.step(1):
             probe.range("torn").__enter__()
-            probe._log.noted.append(5)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -374,6 +373,40 @@ class TestMarks:
         probe.finish()
         assert [row[3] for row in ledger.rows["phases"]] == [None, None, None]
         assert [row[2] for row in ledger.rows["phases"]] == [40, 40, 40]
+
+
+def test_depths_across_readings():
+    # GIVEN a range around everything, and a reader in the middle of a step
+    ledger = Ledger()
+    probe = Probe(ledger, TickingClock())
+    depths = {}
+    with probe.range("all"):
+        for number in range(2):
+            with probe.step(number) as step, step.phase("forward"):
+                with probe.range("a"), probe.range("b"):
+                    pass
+                if number:
+                    depths |= {(row[0], row[2]): row[4] for row in ledger.take()["spans"]}
+                with probe.range("c"):
+                    pass
+    depths |= {(row[0], row[2]): row[4] for row in ledger.take()["spans"]}
+    # THEN each range's depth is what was open around it, read or not
+    inner = {"forward": 1, "a": 2, "b": 3, "c": 2}
+    assert depths == {**{(n, name): depth for n in (0, 1) for name, depth in inner.items()}, (1, "all"): 0}
+
+
+def test_neighbours_and_nested_ranges_may_share_a_time():
+    # GIVEN a coarse clock: forward [5, 7] holds a [5, 6] and b [6, 7]
+    class Coarse(TickingClock):
+        now_ns = iter((5, 5, 5, 6, 6, 7, 7, 7)).__next__
+
+    ledger = Ledger()
+    probe = Probe(ledger, Coarse())
+    with probe.step(0) as step, step.phase("forward"):
+        for name in ("a", "b"):
+            with probe.range(name):
+                pass
+    assert [(row[2], row[4]) for row in ledger.rows["spans"]] == [("a", 1), ("b", 1), ("forward", 0)]
 
 
 def test_take_in_the_middle_of_a_run():

@@ -8,7 +8,7 @@ from stepscope.errors import UsageError
 from stepscope.instrumentation.probe import Ledger
 from stepscope.runner.devices import cuda_events
 from stepscope.runner.devices.cuda_events import EventTimeline
-from stepscope.runner.devices.cuda_idle import CHUNK, IdleWork
+from stepscope.runner.devices.cuda_idle import CHUNK, SHORT_NS, IdleWork
 from stepscope.runner.devices.cuda_marks import CLOCK_NS, STALE_NS, Marks
 from stepscope.runner.devices.cuda_rows import CopyCorrection, DeviceRows, OpenOperation, notes
 
@@ -338,38 +338,83 @@ def test_a_lane_is_idle_once_somebody_has_waited_for_its_border(timeline):
 
 
 class TestIdleWork:
-    def test_work_goes_on_until_the_event_fires(self):
+    @pytest.fixture
+    def idle(self):
+        """On a clock that stands; the last wait for tokens took a millisecond."""
+        self.time = 0
+        idle = IdleWork(lambda: self.time)
+        idle._lasted["tokens"] = 1_000_000
+        return idle
+
+    def test_work_goes_on_until_the_event_fires(self, idle):
         # GIVEN two jobs with ten chunks each, and an event that fires at the fifth look
-        idle, done = IdleWork(), []
+        done = []
         for name in ("read", "write"):
             idle.add(lambda limit, name=name: done.append((name, limit)) or (limit if len(done) < 20 else 0))
         event = FakeEvent(enable_timing=True)
         event.query = iter([False] * 4 + [True]).__next__
-        idle.until(event)
+        idle.wait(event, "tokens")
         assert done == [("read", CHUNK), ("write", CHUNK)] * 2
 
-    def test_it_ends_when_nothing_is_left_to_do(self):
-        idle, left = IdleWork(), [CHUNK, 1, 0]
+    def test_it_ends_when_nothing_is_left_to_do(self, idle):
+        left = [CHUNK, 1, 0]
         idle.add(lambda limit: left.pop(0))
-        idle.until(FakeEvent(enable_timing=True))
+        idle.wait(FakeEvent(enable_timing=True), "tokens")
         assert left == []
 
-    def test_short_waits_serve_all_jobs(self):
+    def test_no_job_begins_in_the_second_half_of_the_expected_wait(self, idle):
+        done = []
+
+        def job(limit):
+            done.append(self.time)
+            self.time += 200_000
+            return limit
+
+        idle.add(job)
+        idle.wait(FakeEvent(enable_timing=True), "tokens")
+        assert done == [0, 200_000, 400_000]
+
+    def test_a_wait_is_expected_to_last_as_the_one_before(self, idle):
+        done = []
+        idle.add(lambda limit: done.append(self.time) or 0)
+        for duration_ns, worked in ((200_000, 0), (10_000, 1), (200_000, 0), (1, 1)):
+            event, before = FakeEvent(enable_timing=True), len(done)
+            event.synchronize = lambda spent=duration_ns: setattr(self, "time", self.time + spent)
+            idle.wait(event, "slot")
+            assert len(done) - before == worked
+
+    @pytest.mark.parametrize("lasted_ns", [None, SHORT_NS - 1])
+    def test_a_wait_that_is_short_or_new_is_left_alone(self, idle, lasted_ns):
+        idle.add(lambda limit: pytest.fail("worked in the way of the step"))
+        if lasted_ns is not None:
+            idle._lasted["slot"] = lasted_ns
+        idle.wait(FakeEvent(enable_timing=True), "slot")
+
+    def test_broken_off_waits_serve_all_jobs(self, idle):
         # GIVEN waits that are long enough for one chunk each
-        idle, done = IdleWork(), []
+        done = []
         for name in ("read", "take", "write"):
             idle.add(lambda limit, name=name: done.append(name) or limit)
         for _ in range(6):
             event = FakeEvent(enable_timing=True)
             event.query = iter([False, True]).__next__
-            idle.until(event)
+            idle._lasted["tokens"] = 1_000_000
+            idle.wait(event, "tokens")
         assert done == ["read", "take", "write"] * 2
 
-    def test_it_never_waits_for_a_fired_event(self):
-        idle, event = IdleWork(), FakeEvent(enable_timing=True)
+    def test_it_never_waits_for_a_fired_event(self, idle):
+        event = FakeEvent(enable_timing=True)
         event.fire(1)
         idle.add(lambda limit: pytest.fail("worked in the way of the step"))
-        idle.until(event)
+        idle.wait(event, "tokens")
+
+
+def test_the_worker_leaves_young_events_to_their_owner(timeline):
+    lane = timeline.lane(FakeStream())
+    old, young = stamped(lane, 10, 20)
+    old.recorded_ns, young.recorded_ns = 0, 5
+    timeline._resolve(cuda_events.WORKER_AGE_NS + 4, cuda_events.WORKER_AGE_NS)
+    assert (old.device_ns, young.device_ns) == (10, None)
 
 
 def test_notes_name_the_stream_that_was_not_joined(timeline):

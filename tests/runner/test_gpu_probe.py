@@ -6,6 +6,7 @@ import pytest
 import torch
 from stepscope.errors import UsageError
 from stepscope.instrumentation.probe import Ledger, Probe
+from stepscope.instrumentation.probe import probe as probe_module
 from stepscope.instrumentation.probe.nvtx_ranges import NvtxRanges
 from stepscope.runner.devices.base import GraphKey, Work
 
@@ -63,12 +64,12 @@ def test_graphs_are_captured_again_while_events_are_being_read(bench):
     assert device.diagnostics() == ()
 
 
-def test_three_exceptions_leave_nvtx_balanced_and_three_incomplete_steps(bench):
+def test_three_exceptions_leave_nvtx_balanced_and_three_incomplete_steps(bench, monkeypatch):
     ledger, device = bench
     data = device.empty((1024,), torch.float32)
-    probe = Probe(ledger, device.clock, marks=device)
     domain = CountingDomain()
-    probe._stack.nvtx = NvtxRanges(domain)
+    monkeypatch.setattr(probe_module, "open_ranges", lambda mode: NvtxRanges(domain))
+    probe = Probe(ledger, device.clock, marks=device)
     for number in range(12):
         try:
             with probe.step(number) as step:
@@ -79,7 +80,7 @@ def test_three_exceptions_leave_nvtx_balanced_and_three_incomplete_steps(bench):
                             raise RuntimeError("planted")
         except RuntimeError:
             pass
-        assert domain.depth == probe._stack.nvtx.depth == 0
+        assert domain.depth == probe._nvtx.depth == 0
     device.synchronize()
     probe.finish()
     complete = [row[-1] for row in ledger.rows["steps"]]
@@ -147,7 +148,7 @@ def test_case_20_ranges_close_in_the_domain_of_a_listening_tool(bench):
         r2.__enter__()
         r1.__exit__(None, None, None)
         r2.__exit__(None, None, None)
-    assert probe._stack.nvtx.depth == 0
+    assert probe._nvtx.depth == 0
     assert [row[2] for row in ledger.rows["spans"]] == ["r1", "r2"]
     assert any("r1 was left while r2 was open" in note[2] for note in probe.diagnostics())
 
@@ -166,6 +167,24 @@ def test_the_clock_is_known_to_12_us_and_no_constraint_is_broken(bench):
     assert len(errs) > 1_000
     assert None not in errs
     assert sorted(err for err in errs)[len(errs) * 9 // 10] <= 12_000 + 10_000  # the launch's own uncertainty on top
+
+
+def test_a_large_queued_copy_is_known_to_microseconds_and_takes_what_its_bytes_take(bench):
+    ledger, device = bench
+    size = 8 << 20
+    host, gpu = device.host_tensor((size,), torch.uint8, pinned=True), device.empty((size,), torch.uint8)
+    device.copy_to_device(gpu, host, buffer="idle")
+    for _ in range(10):
+        device.synchronize()
+        device.launch("sleep", lambda: torch.cuda._sleep(MS_CYCLES), Work("sleep"))
+        device.copy_to_device(gpu, host, buffer="queued")
+        device.host_wait(device.record("compute"), "copy")
+    device.synchronize()
+    rows = [row for row in ledger.rows["copies"] if row[6] == "queued"]
+    lengths = sorted(row[11] - row[10] for row in rows)
+    assert all(row[13] for row in rows)
+    assert size / lengths[5] > 40, "bytes/ns of the link"
+    assert lengths[8] - lengths[1] < 3_000
 
 
 def test_nothing_in_a_step_synchronises_because_of_the_probe(bench):
