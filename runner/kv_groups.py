@@ -20,11 +20,13 @@ class KVGroup:
     """One group. The scheduler speaks of manager blocks; tables, slots and kernels of kernel blocks.
 
     block_size, kernel_block_size  tokens a manager block and a kernel block; the first is a multiple of the second
+    slack  tokens that a step may turn out to have counted too many: drafts in flight that are rejected
     """
 
     spec: GroupSpec
     block_size: int
     kernel_block_size: int
+    slack: int = 0
 
     @property
     def ratio(self) -> int:
@@ -40,6 +42,13 @@ class KVGroup:
     def has_slots(self) -> bool:
         """Whether each token has a KV slot in this group; a state group's tokens have none."""
         return self.spec.has_slots
+
+    def passed(self, num_computed: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """[R] kernel blocks of each row that no query behind `num_computed` tokens can see any more."""
+        assert self.window is not None
+        first_seen = np.maximum(num_computed - (self.slack + self.window - 1), 0)
+        passed: npt.NDArray[np.int32] = first_seen // self.block_size * self.ratio
+        return passed
 
     def blocks_for(self, num_tokens: int) -> int:
         """Kernel blocks of a row that holds `num_tokens` tokens."""
@@ -65,7 +74,7 @@ def _resolve(config: RunnerConfig, spec: GroupSpec) -> KVGroup:
             f"kernel_block_size: {kernel_size} does not divide the block size {block_size};"
             " a manager block is a whole number of kernel blocks"
         )
-    return KVGroup(spec, block_size, kernel_size)
+    return KVGroup(spec, block_size, kernel_size, config.num_drafts)
 
 
 def map_to_kernel_blocks(block_ids: npt.ArrayLike, ratio: int) -> npt.NDArray[np.int32]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 @dataclass(frozen=True, slots=True)
 class DecodeSplit:
-    """Rows and tokens of the decodes, which come first, and of all others. Padding counts as a decode where all decode."""
+    """Rows and tokens of the decodes, which come first, and of all others. Where all decode, padding counts as well."""
 
     num_decodes: int
     num_prefills: int

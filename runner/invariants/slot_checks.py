@@ -36,7 +36,8 @@ def _slot_fault(view: StepView, group: int) -> str | None:
         return f"padding token {at} writes slot {slots[at]}"
     if (slots[:count] < view.groups[group].block_size).any():
         at = int(np.flatnonzero(slots[:count] < view.groups[group].block_size)[0])
-        return f"token {at} of {_owner(view, at)!r} writes the null block"
+        fault = "has no slot, its block is" if slots[at] == -1 else "writes"
+        return f"token {at} of {_owner(view, at)!r} {fault} the null block"
     if np.unique(slots[:count]).size != count:
         return "two tokens write the same slot"
     return None

@@ -64,8 +64,9 @@ class BlockTable:
         passed = np.flatnonzero(counts)
         passed = passed[self.values[chosen[passed], counts[passed] - 1] != NULL_BLOCK]
         for row, count in zip(chosen[passed].tolist(), counts[passed].tolist(), strict=True):
-            self.values[row, :count] = NULL_BLOCK
-            self._touch(row, 0)
+            first = int(np.flatnonzero(self.values[row, :count])[0])  # what was passed before is null already
+            self.values[row, first:count] = NULL_BLOCK
+            self._touch(row, first)
 
     def clear(self, row: int) -> None:
         """Null the row."""

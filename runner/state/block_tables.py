@@ -87,9 +87,7 @@ class BlockTables:
         The scheduler has given these blocks back and may hand them to anybody: no consumer may find them here.
         """
         for table, group in self.windowed:
-            assert group.window is not None
-            behind = np.maximum(num_computed - group.window + 1, 0) // group.block_size * group.ratio
-            table.null_before(rows, behind)
+            table.null_before(rows, group.passed(num_computed))
 
     def commit(self, num_reqs: int) -> tuple[int, ...]:
         """Bring the rows of the step to the device. Returns the correlations of the copies that this takes."""

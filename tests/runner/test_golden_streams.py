@@ -27,6 +27,10 @@ STREAMS = {
     "v2_alternating_pp2": (130, 2, 128, 2048),
     "v1_mass_preempt": (221, 1, 80, 16_384),
     "v1_chunk_10000_budget_2048": (63, 1, 10_004, 2048),
+    "v1_hybrid_full_swa128_swa1024": (66, 1, 2192, 2048),
+}
+GROUPS = {
+    "v1_hybrid_full_swa128_swa1024": {"kv_groups": ("full", "window=128", "window=1024"), "model": "tiny-6"},
 }
 
 
@@ -83,9 +87,10 @@ def test_no_invariant_is_broken(shared_stream, name, handoff):
     # GIVEN a runner with every check on
     steps, queue, longest, budget = STREAMS[name]
     meta, rows = shared_stream(name)
+    switches = GROUPS.get(name, {"model": "micro"})
     config = RunnerConfig(
-        model="micro", check="every", token_handoff=handoff, max_num_seqs=256, max_num_batched_tokens=budget,
-        max_model_len=longest, num_blocks=meta.get("num_blocks", 4096),
+        check="every", token_handoff=handoff, max_num_seqs=256, max_num_batched_tokens=budget,
+        max_model_len=longest, num_blocks=meta.get("num_blocks", 4096), **switches,
     )  # fmt: skip
     ledger = Ledger()
     runner = build_runner(config, CpuDevice(ledger), NullProbe(), ledger)

@@ -8,6 +8,7 @@ from stepscope.errors import BrokenInvariant
 from stepscope.runner.attention import layers
 from stepscope.runner.attention.layers import LayerMetadata
 from stepscope.runner.inputs.slot_mapping import GroupMappers
+from stepscope.runner.kv_groups import KVGroup
 from stepscope.runner.state.block_table import BlockTable
 from stepscope.runner.state.block_tables import BlockTables
 
@@ -127,3 +128,74 @@ def test_mutants_of_groups_are_found(run, hybrid_reference, monkeypatch, mutant,
     # AND unchecked its text is another
     outcome = run(few, **TWO, **roomy)
     assert changed(outcome, hybrid_reference[2])
+
+
+GRAPHS = {"capture_sizes": (4, 8, 16, 32, 48)}
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+@pytest.mark.parametrize("rules", ["v1", "v2"])
+@pytest.mark.parametrize("graph_mode", ["full", "full_decode_only", "full_and_piecewise"])
+def test_both_rule_sets(run, hybrid_reference, device, rules, graph_mode):
+    outcome = run(
+        hybrid_reference[2].requests[:16], device=device, graph_mode=graph_mode, dispatch_rules=rules, **GRAPHS,
+        **TWO, **TIGHT,
+    )  # fmt: skip
+    assert not changed(outcome, hybrid_reference[2])
+    assert "full" in {mode for mode, _ in outcome.dispatch}
+
+
+@pytest.mark.parametrize("batch_state", ["persistent", "rebuild"])
+@pytest.mark.parametrize("handoff", ["sync", "async_auto"])
+def test_reordered_rows(run, hybrid_reference, batch_state, handoff):
+    outcome = run(
+        hybrid_reference[2].requests, reorder="decode_first", batch_state=batch_state, token_handoff=handoff,
+        check="every", graph_mode="full_and_piecewise", **GRAPHS, **TWO, **TIGHT,
+    )  # fmt: skip
+    assert outcome.num_resumed > 3
+    assert outcome.outputs == hybrid_reference[2].outputs
+
+
+@pytest.mark.parametrize("commit", ["full", "dirty_rows", "staged"])
+@pytest.mark.parametrize("batch_state", ["persistent", "stable_slots"])
+def test_groups_in_every_batch_state_and_commit(run, hybrid_reference, batch_state, commit):
+    outcome = run(
+        hybrid_reference[2].requests, batch_state=batch_state, block_table_commit=commit, check="every",
+        kernel_block_size=2, **TWO, **TIGHT,
+    )  # fmt: skip
+    assert outcome.outputs == hybrid_reference[2].outputs
+
+
+@pytest.mark.parametrize(
+    ("handoff", "correction"), [("sync", "host"), ("async_auto", "host"), ("async_auto", "device")]
+)
+@pytest.mark.parametrize("rules", ["v1", "v2"])
+def test_drafts_in_a_hybrid(run, hybrid_reference, handoff, correction, rules):
+    # GIVEN three drafts a step of which some are rejected, so that counts go back while windows move on
+    reference = hybrid_reference[2]
+    known = {req_id: np.asarray(tokens, dtype=np.int32) for req_id, tokens in reference.outputs.items()}
+    outcome = run(
+        reference.requests[:16], speculative=3, acceptance="synthetic:0.6", token_handoff=handoff, known=known,
+        correction=correction, check="every", reorder="decode_first", dispatch_rules=rules,
+        graph_mode="full_and_piecewise", **GRAPHS, **TWO, **(TIGHT | {"num_blocks": 400}),
+    )  # fmt: skip
+    assert 0 < outcome.num_accepted < outcome.num_drafts
+    assert not changed(outcome, reference)
+    assert "full" in {mode for mode, _ in outcome.dispatch}
+
+
+def test_mutant_windows_that_trust_counts_in_flight(run, hybrid_reference, monkeypatch):
+    # GIVEN counts that are corrected on the device, and windows that move on as if all drafts were accepted
+    def trusting(self, num_computed):
+        return np.maximum(num_computed - (self.window - 1), 0) // self.block_size * self.ratio
+
+    reference = hybrid_reference[2]
+    known = {req_id: np.asarray(tokens, dtype=np.int32) for req_id, tokens in reference.outputs.items()}
+    drafting = {
+        "speculative": 3, "acceptance": "synthetic:0.6", "token_handoff": "async_auto", "correction": "device",
+        "known": known,
+    }  # fmt: skip
+    monkeypatch.setattr(KVGroup, "passed", trusting)
+    # WHEN blocks are nulled that a rejected draft brings back into the window, THEN the text is another
+    outcome = run(reference.requests[:16], **drafting, **TWO, **(TIGHT | {"num_blocks": 400}))
+    assert changed(outcome, reference)
