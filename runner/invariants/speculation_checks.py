@@ -76,11 +76,17 @@ def draft_places(view: StepView) -> str | None:
 
 
 def accepted_drafts(drafts: Drafts, result: StepResult) -> str | None:
-    """What came back begins with the request's drafts, in order, and has one token behind the accepted ones."""
+    """What came back begins with the request's drafts, in order, and has one token behind the accepted ones.
+
+    That token is never the next draft: a certain draft that is right was accepted, and the residual of a wrong one
+    leaves it out.
+    """
     for req_id, tokens in result.sampled.items():
         own = drafts.get(req_id, ())
         if len(tokens) > len(own) + 1 or any(got != want for got, want in zip(tokens[:-1], own, strict=False)):
             return f"{req_id!r} shows {list(tokens)}, which does not begin with its drafts {list(own)}"
+        if tokens[-1:] == own[len(tokens) - 1 : len(tokens)]:
+            return f"{req_id!r} shows {list(tokens)}, and its draft {tokens[-1]} stands for the token behind it"
     return None
 
 
