@@ -64,7 +64,7 @@ def _known_kind(rows: CaptureRows) -> BoolArray:
     return np.asarray(~(unknown_source | unknown_target), dtype=np.bool_)
 
 
-def cannot_say(rows: CaptureRows) -> tuple[CannotSay, ...]:
+def cannot_say(rows: CaptureRows, launches: Launches) -> tuple[CannotSay, ...]:
     """Questions without an answer here: what the file lacks, and what the profiler says it lost."""
     found = [CannotSay(*_ABSENT[name]) for name in _ABSENT if name in rows.absent]
     if "copies" not in rows.absent:
@@ -77,6 +77,8 @@ def cannot_say(rows: CaptureRows) -> tuple[CannotSay, ...]:
         found.append(
             CannotSay("figures by phase", "no range of a known name tells phases, and the launches do not show them")
         )
+    found += _silent_processes(rows, launches)
+    found += _skew(rows, launches)
     for note in rows.meta.diagnostics:
         if note.reason.startswith("nsys") or "left out" in note.reason or "truncated" in note.reason:
             found.append(CannotSay("whether everything is here", note.reason))
@@ -85,3 +87,26 @@ def cannot_say(rows: CaptureRows) -> tuple[CannotSay, ...]:
             CannotSay("kernels inside graphs", "graphs were traced whole; capture with --cuda-graph-trace=node")
         )
     return tuple(dict.fromkeys(found))
+
+
+def _silent_processes(rows: CaptureRows, launches: Launches) -> list[CannotSay]:
+    """Processes that called CUDA and of which no device work was recorded."""
+    called = set(rows.host.process[launches.is_call].tolist()) - set(launches.work.process.tolist())
+    names = sorted(str(rows.processes[place].pid) for place in called)
+    return [
+        CannotSay(f"what process {name} did on a device", "its calls were recorded, and no work of a device")
+        for name in names
+    ]
+
+
+def _skew(rows: CaptureRows, launches: Launches) -> list[CannotSay]:
+    """Device work that starts before its call: the clocks disagree, and its delay is no delay."""
+    known = launches.call >= 0
+    if not known.any():
+        return []
+    delay = launches.work.start[known] - rows.host.start[launches.call[known]]
+    early = delay[delay < 0]
+    if not len(early):
+        return []
+    because = f"they start up to {-int(early.min())} ns before their calls: the clocks of host and device disagree"
+    return [CannotSay(f"queue delays of {len(early)} operations", because)]

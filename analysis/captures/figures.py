@@ -18,6 +18,7 @@ from .graphs import GraphFigures, graph_figures
 from .launches import launches_of
 from .names import NameFigures, call_figures, kernel_figures
 from .pageable import PageableFigures, pageable_figures
+from .processes import ProcessFigures, process_figures
 from .queueing import QueueFigures, queue_figures
 from .ranges import RangeFigures, range_figures
 from .rows import Tables
@@ -52,6 +53,7 @@ class CaptureFigures:
     ranges: tuple[RangeFigures, ...]
     kernels: tuple[NameFigures, ...]
     calls: tuple[NameFigures, ...]
+    processes: tuple[ProcessFigures, ...]
     coverage: tuple[Coverage, ...]
     cannot_say: tuple[CannotSay, ...]
 
@@ -70,6 +72,6 @@ def capture_figures(tables: Tables, meta: RecordingMeta) -> CaptureFigures:
         hidden=hidden_figures(rows), pageable=pageable_figures(rows), queue=queue_figures(rows, launches),
         syncs=sync_figures(rows, launches), graphs=graph_figures(rows, launches), gaps=gap_figures(rows, launches),
         steps=step_table(rows, launches), phases=phase_table(rows), ranges=range_figures(rows, launches),
-        kernels=kernel_figures(rows), calls=call_figures(rows, launches), coverage=coverage(rows, launches),
-        cannot_say=cannot_say(rows),
+        kernels=kernel_figures(rows), calls=call_figures(rows, launches), processes=process_figures(rows, launches),
+        coverage=coverage(rows, launches), cannot_say=cannot_say(rows, launches),
     )

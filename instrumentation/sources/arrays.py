@@ -14,6 +14,13 @@ ABSENT = int(np.iinfo(np.int64).min)
 """Stands for null in importers' columns; it is no time and no id of any capture, and becomes null in the tables."""
 LARGEST = int(np.iinfo(np.int64).max)
 
+FURTHEST_NS = 1 << 61
+"""Times lie closer to 0 than this (the year 2043), so that the difference of two fits into 64 bits."""
+LONGEST_NS = 1 << 47
+"""Nothing lasts longer (39 hours): sums of many thousands fit into 64 bits. A longer row is a damaged one."""
+BIGGEST_BYTES = 1 << 44
+"""No copy is bigger (16 TiB)."""
+
 
 class Names:
     """Texts as codes: each text once, in order of first appearance."""
@@ -35,6 +42,19 @@ class Names:
     def texts(self) -> tuple[str, ...]:
         """All texts; a code is a place in it."""
         return tuple(self._codes)
+
+
+def plausible(start: LongArray, end: LongArray) -> BoolArray:
+    """Rows with a start and an end that is not before it; 0-0 is a record that was lost."""
+    placed = (np.abs(np.maximum(start, -LARGEST)) < FURTHEST_NS) & (np.abs(np.maximum(end, -LARGEST)) < FURTHEST_NS)
+    lasting = np.where(placed, end, 0) - np.where(placed, start, 0)
+    lost = (start == 0) & (end == 0)
+    return np.asarray(placed & (lasting >= 0) & (lasting <= LONGEST_NS) & ~lost)
+
+
+def sizes(values: LongArray) -> LongArray:
+    """Byte counts; what is negative or bigger than any memory is none."""
+    return np.where((values < 0) | (values > BIGGEST_BYTES), ABSENT, values)
 
 
 def empty() -> LongArray:

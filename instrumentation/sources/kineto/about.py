@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...recording.registry import Value
+from ..arrays import FURTHEST_NS
 
 _FLAGS = ("record_shapes", "with_stack", "profile_memory")
 _VERSIONS = ("schemaVersion", "cupti_version", "cuda_runtime_version", "cuda_driver_version")
@@ -14,7 +15,7 @@ _VERSIONS = ("schemaVersion", "cupti_version", "cuda_runtime_version", "cuda_dri
 def base_ns(metadata: Mapping[str, Any]) -> int:
     """baseTimeNanoseconds, which the times of newer traces count from; 0 in older ones, whose times are absolute."""
     value = metadata.get("baseTimeNanoseconds")
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < FURTHEST_NS else 0
 
 
 def rank(metadata: Mapping[str, Any]) -> int | None:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..arrays import ABSENT, BoolArray, LongArray, Names, empty, filled
+from ..arrays import ABSENT, LONGEST_NS, BoolArray, LongArray, Names, empty, filled, plausible, sizes
 from ..calls import call_of
 from ..markers import marker_of
 from ..trace import DIRECTIONS, KERNEL, MEMORIES, MEMSET, OP, OVERHEAD, RANGE, UNKNOWN, CopyRows, DeviceRows, HostRows
@@ -124,11 +124,13 @@ class Collector:
     def _times(self, events: list[Event]) -> tuple[LongArray, LongArray, BoolArray]:
         start = nanoseconds([event.ts for event in events])
         duration = nanoseconds([event.dur for event in events])
-        good = (start != ABSENT) & (duration >= 0) & ~((start == 0) & (duration == 0))
+        timed = (start != ABSENT) & (duration >= 0) & (duration <= LONGEST_NS)
+        end = start + np.where(timed, duration, 0)
+        good = timed & plausible(start, end)
         if not good.all():
             for event, kept in zip(events, good.tolist(), strict=True):
                 self.invalid[event.cat.lower()] += not kept
-        return start, start + np.where(good, duration, 0), good
+        return start, end, good
 
     def _device_of(self, events: list[Event], args: list[Args]) -> LongArray:
         """Devices by the argument, else by the process id, which is the device's number on the GPU's rows."""
@@ -147,14 +149,14 @@ class Collector:
             **common, kind=filled(count, _DEVICE_KINDS[category]),
             name=self.names.codes([event.name for event in events]) if category == _KERNEL
             else filled(count, self.names.code("memset")),
-            size_bytes=_sizes([own.bytes for own in args]) if category == _MEMSET else filled(count),
+            size_bytes=sizes(_ints([own.bytes for own in args])) if category == _MEMSET else filled(count),
         )  # fmt: skip
 
     def _add_copies(self, events: list[Event], args: list[Args], common: dict[str, LongArray]) -> None:
         kinds = np.array([copy_kinds(event.name) for event in events], dtype=np.int64)
         self._copies.add(
             **common, direction=kinds[:, 0], src_kind=kinds[:, 1], dst_kind=kinds[:, 2],
-            size_bytes=_sizes([own.bytes for own in args]), copy_count=filled(len(events)),
+            size_bytes=sizes(_ints([own.bytes for own in args])), copy_count=filled(len(events)),
         )
 
     def _add_host(self, category: int, events: list[Event], common: dict[str, LongArray]) -> None:
@@ -251,11 +253,6 @@ def _ints(values: list[int | None]) -> LongArray:
     except (TypeError, OverflowError):
         fits = [ABSENT if value is None or abs(value) >= 1 << 62 else value for value in values]
         return np.array(fits, dtype=np.int64)
-
-
-def _sizes(values: list[int | None]) -> LongArray:
-    found = _ints(values)
-    return np.where(found < 0, ABSENT, found)
 
 
 def _nodes(values: list[int | None]) -> LongArray:

@@ -41,6 +41,7 @@ class EventStream:
         self._buffer = b""
         self._offset = 0
         self._ended = False
+        self._read = 0
         self.metadata: dict[str, Any] = {}
         self.lost = 0
         self.repaired = 0
@@ -62,6 +63,7 @@ class EventStream:
                 yield self._last()
                 return
             events, length, over = cut
+            self._read += len(events)
             yield events
             self._consume(length)
             if over:
@@ -113,19 +115,19 @@ class EventStream:
         return None
 
     def _mended(self, piece: bytes, place: int, error: msgspec.DecodeError) -> tuple[list[Event], int, bool]:
-        found = self._mend(piece, place, error)
+        found = self._mend(piece, place, error, whole=True)
         if found.over:
             return found.events, found.length, True
         return found.events, len(piece) + _comma(self._buffer, len(piece)), False
 
-    def _mend(self, piece: bytes, place: int, error: msgspec.DecodeError) -> Mended:
+    def _mend(self, piece: bytes, place: int, error: msgspec.DecodeError, *, whole: bool) -> Mended:
         if not self._salvage:
             event = self._around(place)
             raise UsageError(
                 f"{self._chunks.path}: not valid JSON at byte {self._offset + place}{event} ({_reason(error)}); "
                 "--salvage reads what is whole"
             )
-        found = mend(piece)
+        found = mend(piece, whole=whole)
         self.lost += found.lost
         self.repaired += found.repaired
         return found
@@ -133,9 +135,9 @@ class EventStream:
     def _around(self, place: int) -> str:
         """The event that a byte of the buffer lies in, by its beginning."""
         start = max((match.end() for match in re.finditer(rb"\}\s*,\s*(?=\{)", self._buffer[:place])), default=0)
-        number = len(_BETWEEN.findall(self._buffer[:place])) + 1
+        number = self._read + len(_BETWEEN.findall(self._buffer[:place])) + 1
         name = re.search(rb'"name"\s*:\s*"([^"\\]{0,60})', self._buffer[start : start + 4096])
-        return f", in event {number} of its part, {name[1].decode('utf-8', 'replace')!r}" if name else ""
+        return f", in event {number}, {name[1].decode('utf-8', 'replace')!r}" if name else ""
 
     def _last(self) -> list[Event]:
         """The rest of the file: the last events, the end of their list, and what stands behind it."""
@@ -151,7 +153,7 @@ class EventStream:
                 self._consume(place - 1)
                 self._read_tail()
                 return events
-            found = self._mend(self._buffer, min(place, len(text)) - 1, error)
+            found = self._mend(self._buffer, min(place, len(text)) - 1, error, whole=False)
             if found.over:
                 self._consume(found.length)
                 self._read_tail()

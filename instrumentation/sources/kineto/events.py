@@ -5,6 +5,7 @@ A chunk in which a field has an unexpected type is decoded once more, leniently:
 
 from __future__ import annotations
 
+import codecs
 import json
 from typing import Any
 
@@ -35,37 +36,57 @@ class Event(msgspec.Struct, gc=False):
 
 
 _DECODER = msgspec.json.Decoder(list[Event], float_hook=str)
-_NO_ARGS = Args()
+_ANY = msgspec.json.Decoder(list[Any], float_hook=str)
+_CONTROL = json.JSONDecoder(strict=False, parse_float=str, parse_constant=str)
+_ONE_BYTE_EACH = "stepscope-one-byte-each"
+codecs.register_error(_ONE_BYTE_EACH, lambda error: ("?" * (error.end - error.start), error.end))  # type: ignore[attr-defined]
 
 
 def decode(text: bytes) -> list[Event]:
-    """The events of a JSON array. Raises msgspec.DecodeError for what is no JSON.
+    """The events of a JSON array. Raises msgspec.DecodeError for what is no JSON; places in it are those of `text`.
 
     Bytes that are no UTF-8 and raw control characters inside strings break no structure: they are accepted.
     """
     try:
         return _DECODER.decode(text)
+    except RecursionError:
+        raise msgspec.DecodeError("nested too deeply") from None
     except msgspec.ValidationError:
-        return lenient(text)
+        return _lenient(text)
     except msgspec.DecodeError as error:
         if "UTF-8" in str(error):
-            return decode(text.decode("utf-8", "replace").encode())
+            return decode(text.decode("utf-8", _ONE_BYTE_EACH).encode())
+        if "invalid character" in str(error):
+            return _with_control_characters(text, error)
+        raise
+
+
+def _lenient(text: bytes) -> list[Event]:
+    """The same, whatever types the fields have; what is no object is left out as an event without a category."""
+    try:
+        return [_event(value) for value in _ANY.decode(text)]
+    except RecursionError:
+        raise msgspec.DecodeError("nested too deeply") from None
+    except msgspec.DecodeError as error:
+        if "UTF-8" in str(error):
+            return _lenient(text.decode("utf-8", _ONE_BYTE_EACH).encode())
         if "invalid character" in str(error):
             return _with_control_characters(text, error)
         raise
 
 
 def _with_control_characters(text: bytes, error: msgspec.DecodeError) -> list[Event]:
+    """What Python's own decoder makes of it, which can be told to accept them."""
+    content = text.decode("utf-8", _ONE_BYTE_EACH)
     try:
-        return lenient(text)
+        values, end = _CONTROL.raw_decode(content)
     except (ValueError, RecursionError):
         raise error from None
-
-
-def lenient(text: bytes) -> list[Event]:
-    """The same, whatever types the fields have; what is no object is left out as an event without a category."""
-    values = json.loads(text.decode("utf-8", "replace"), strict=False, parse_float=str, parse_constant=str)
-    return [_event(value) for value in values] if isinstance(values, list) else []
+    rest = content[end:].lstrip(" \t\r\n")
+    if rest:
+        place = len(content[: len(content) - len(rest)].encode()) + 1
+        raise msgspec.DecodeError(f"JSON is malformed: trailing characters (byte {place})") from None
+    return [_event(value) for value in values]
 
 
 def _event(value: object) -> Event:

@@ -14,6 +14,7 @@ import msgspec
 from .events import Event, decode
 
 _NEXT = re.compile(rb'[}\]"\n]\s*,?\s*(?=\{\s*"(?:ph|name|cat|args|pid|tid|ts|id|s|bp)"\s*:)')
+_END = re.compile(rb'\}\s*(?=\]\s*(?:\}|,\s*"|$))')
 _BETWEEN = re.compile(rb"[\s,]*")
 _STRAY_BACKSLASH = re.compile(rb'\\(["\\/bfnrt]|u[0-9a-fA-F]{4}|)')
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
@@ -32,8 +33,9 @@ class Mended:
     length: int = 0
 
 
-def mend(text: bytes) -> Mended:
-    """`text` begins between two events and may end anywhere; an event that it cuts off is not counted as lost."""
+def mend(text: bytes, *, whole: bool) -> Mended:
+    """`text` begins between two events; it ends between two if `whole`, else anywhere: an event that it cuts off is not
+    counted as lost."""
     found = Mended(length=len(text))
     view, place = memoryview(text), 0
     while True:
@@ -49,8 +51,10 @@ def mend(text: bytes) -> Mended:
             found.events += decode(b"[" + text[place : place + length] + b"]")
             place += length
             continue
-        following = _NEXT.search(text, place + 1)
+        following = _NEXT.search(text, place + 1) or _END.search(text, place + 1)
         if following is None:
+            if whole:
+                _repair(text[place:], found)
             return found
         _repair(text[place : following.start() + 1], found)
         place = following.end()
@@ -60,6 +64,8 @@ def _length(view: memoryview) -> int:
     """Bytes of the JSON value that `view` begins with; 0 where it is none, or not whole."""
     try:
         _ANY.decode(view)
+    except RecursionError:
+        return 0
     except msgspec.DecodeError as error:
         match = _TRAILING.search(str(error))
         return _checked(view, int(match[1]) - 1) if match else 0

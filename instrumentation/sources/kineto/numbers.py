@@ -11,9 +11,9 @@ from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 import numpy as np
 import pyarrow as pa
 
-from ..arrays import ABSENT, LongArray, filled
+from ..arrays import ABSENT, FURTHEST_NS, LongArray, filled
 
-_LIMIT_NS = 1 << 62
+_LIMIT_NS = FURTHEST_NS
 _LIMIT_US = _LIMIT_NS // 1000
 _MICRO = pa.decimal128(38, 3)
 

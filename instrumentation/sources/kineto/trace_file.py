@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ....errors import MeasurementError, UsageError
+from ..arrays import FURTHEST_NS
 from ..merging import merge_traces
-from ..trace import CapturedProcess, Note, Trace
+from ..trace import CapturedProcess, Note, Rows, Trace
 from . import about
 from .chunks import ChunkReader
 from .collect import Collector
@@ -38,7 +39,7 @@ def _read_one(path: Path, salvage: bool) -> Trace:
             f"{path}: no GPU kernels and no copies, though calls of CUDA were recorded; "
             "profile with ProfilerActivity.CUDA and let the profiler stop before the process ends"
         )
-    base = about.base_ns(stream.metadata)
+    base = _usable_base(about.base_ns(stream.metadata), host, device, copies)
     pid = collector.pids.most_common(1)[0][0] if collector.pids else None
     return Trace(
         source="kineto", processes=(CapturedProcess(pid=_pid(pid), rank=about.rank(stream.metadata)),),
@@ -51,6 +52,12 @@ def _read_one(path: Path, salvage: bool) -> Trace:
         },
         notes=_notes(collector, stream),
     )  # fmt: skip
+
+
+def _usable_base(base: int, *groups: Rows) -> int:
+    """The base; 0 where times would leave what fits into 64 bits: then one of both is damaged."""
+    latest = max((int(rows.end.max()) for rows in groups if len(rows)), default=0)
+    return base if base + latest < FURTHEST_NS else 0
 
 
 def _pid(pid: int | None) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..arrays import ABSENT, BoolArray, LongArray, Names, filled
+from ..arrays import ABSENT, BoolArray, LongArray, Names, filled, plausible, sizes
 from ..trace import DIRECTIONS, GRAPH, KERNEL, MEMORIES, MEMSET, CopyRows, DeviceRows
 from .database import Database
 from .enums import coded, copy_kinds, memory_kinds
@@ -30,8 +30,8 @@ class Reading:
     invalid: dict[str, int] = field(default_factory=dict)
 
     def valid(self, table: str, start: LongArray, end: LongArray) -> BoolArray:
-        """Rows with a start and an end that is not before it; 0-0 is a record that was lost."""
-        good: BoolArray = (start != ABSENT) & (end != ABSENT) & (end >= start) & ~((start == 0) & (end == 0))
+        """Rows with usable times; the others are counted."""
+        good = plausible(start, end)
         self.note(table, int(len(good) - np.count_nonzero(good)))
         return good
 
@@ -78,7 +78,7 @@ def memset_rows(reading: Reading) -> DeviceRows:
     raw = read_raw(reading, MEMSETS, "bytes", "graphNodeId")
     name = filled(len(raw.process), reading.names.code("memset"))
     return _device_rows(
-        raw, MEMSET, name, graph_node=raw.columns["graphNodeId"], size_bytes=_sizes(raw.columns["bytes"])
+        raw, MEMSET, name, graph_node=raw.columns["graphNodeId"], size_bytes=sizes(raw.columns["bytes"])
     )
 
 
@@ -108,7 +108,7 @@ def copy_rows(reading: Reading) -> CopyRows:
         direction=coded(raw.columns["copyKind"], copy_kinds(reading.database), DIRECTIONS),
         src_kind=coded(raw.columns["srcKind"], memories, MEMORIES),
         dst_kind=coded(raw.columns["dstKind"], memories, MEMORIES),
-        size_bytes=_sizes(raw.columns["bytes"]), copy_count=_sizes(raw.columns["copyCount"]),
+        size_bytes=sizes(raw.columns["bytes"]), copy_count=sizes(raw.columns["copyCount"]),
         graph_node=raw.columns["graphNodeId"],
     )
 
@@ -122,11 +122,6 @@ def named(reading: Reading, ids: LongArray, otherwise: str) -> LongArray:
     if len(ids):
         found = codes[inverse]
     return found
-
-
-def _sizes(values: LongArray) -> LongArray:
-    """Byte counts; a negative one is none."""
-    return np.where(values < 0, ABSENT, values)
 
 
 def place_devices(

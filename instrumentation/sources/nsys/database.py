@@ -44,9 +44,10 @@ class Database:
     def _readable(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the message quotes a damaged name
+            reason = str(error).split(" - ")[0].splitlines()[0]  # what follows quotes the file
             raise UsageError(
-                f"{self.path}: damaged or no SQLite database ({error}); export it again with nsys export -t sqlite"
+                f"{self.path}: damaged or no SQLite database ({reason}); export it again with nsys export -t sqlite"
             ) from error
 
     def has(self, table: str) -> bool:
