@@ -48,8 +48,11 @@ def resolve(tree: Mapping[str, Any]) -> PointSpec:
     workload = build_workload(spec.workload, sizes, vocab_size=_vocab_size(spec.runner), steps=steps)
     scheduler = workload.scheduler
     runner = dataclasses.replace(spec.runner, **{name: getattr(scheduler, name) for name in SHARED_SIZES})
-    if "model" not in given and device != "cuda" and attention_pairs(workload) > MICRO_ABOVE_PAIRS:
-        runner = dataclasses.replace(runner, model="micro")
+    if "model" not in given and device != "cuda":
+        runner = dataclasses.replace(runner, model=_small_model(runner, workload))
+    if "kernel_block_size" not in given:  # a regime that is about kernel blocks says how large they are
+        size = workload.parameters.get("kernel_block_size")
+        runner = dataclasses.replace(runner, kernel_block_size=size if isinstance(size, int) else None)
     _check_skip(spec, workload)
     _check_ahead(spec, workload)
     _validate(runner)
@@ -68,6 +71,14 @@ def workload_of(spec: PointSpec) -> Workload:
 def attention_pairs(workload: Workload) -> int:
     """(query, key) pairs that the workload computes if nothing is found in the prefix cache."""
     return sum((request.prompt_len + request.output_len) ** 2 // 2 for request in workload.requests)
+
+
+def _small_model(runner: RunnerConfig, workload: Workload) -> str:
+    """Who makes the tokens where no model is named: a layer for each KV cache group, and no more work than need be."""
+    if len(workload.scheduler.groups) > 2:
+        return "tiny-6"
+    one_group = len(workload.scheduler.groups) == 1
+    return "micro" if one_group and attention_pairs(workload) > MICRO_ABOVE_PAIRS else runner.model
 
 
 def measured_steps(measure: MeasureSpec, device: DeviceName) -> int | None:

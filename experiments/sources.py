@@ -21,8 +21,8 @@ from ..workloads.workload import Workload
 from .spec import TraceSpec, WorkloadSpec
 from .typed import unknown
 
-SHARED_SIZES = ("max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size", "num_blocks")
-"""Sizes that scheduler and runner have in common; in a spec they stand in the section `runner`."""
+SHARED_SIZES = ("max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size", "num_blocks", "kv_groups")
+"""Sizes and groups that scheduler and runner have in common; in a spec they stand in the section `runner`."""
 
 TRACE_POOL_TOKENS = 1 << 20
 """KV positions that a replay has room for where num_blocks is not given: 34 GB of llama-1b, what an H200 can spare."""
@@ -31,7 +31,7 @@ _BOUNDLESS = SchedulerConfig(max_model_len=1 << 40, num_blocks=1 << 40)
 """Refuses nothing: for drawing lengths before the limits are known."""
 
 
-def build_workload(spec: WorkloadSpec, sizes: Mapping[str, int], *, vocab_size: int, steps: int | None) -> Workload:
+def build_workload(spec: WorkloadSpec, sizes: Mapping[str, Any], *, vocab_size: int, steps: int | None) -> Workload:
     """The workload of `spec`. `sizes` are the shared sizes that were given; the others are the source's own.
 
     `steps` is how many steps will be measured: a regime that can last as long as one wants is made to last that long.
@@ -55,7 +55,7 @@ def _built(key: str) -> Workload:
     return _generated(spec.generator, spec.seed, limits, vocab_size)
 
 
-def _limits(spec: WorkloadSpec, sizes: Mapping[str, int]) -> dict[str, Any]:
+def _limits(spec: WorkloadSpec, sizes: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of the scheduler's configuration that the spec gives, in one mapping."""
     known = {field.name for field in dataclasses.fields(SchedulerConfig)}
     for name in spec.scheduler:

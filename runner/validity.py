@@ -8,8 +8,9 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 from ..errors import UsageError
 from ..instrumentation.capture_sizes import Sizes, resolve_sizes, round_to_decodes
+from ..workloads.acceptance import NGRAM, parse_acceptance
 from .config import RunnerConfig
-from .speculation.acceptance import NGRAM, parse_acceptance
+from .kv_groups import resolve_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,8 @@ class Rule:
 
 
 def blocks_per_sequence(config: RunnerConfig) -> int:
-    """Blocks that a sequence of max_model_len tokens takes."""
-    return -(-config.max_model_len // config.block_size)
+    """Blocks, as kernels see them, that a sequence of max_model_len tokens takes in the group that needs most."""
+    return max(group.blocks_for(config.max_model_len) for group in resolve_groups(config))
 
 
 _MOST = 2**31 - 1
@@ -32,6 +33,10 @@ RULES = (
     Rule(lambda c: c.max_num_seqs < 1, "max_num_seqs: {c.max_num_seqs} is below 1; a batch needs a row"),
     Rule(lambda c: c.max_model_len < 1, "max_model_len: {c.max_model_len} is below 1; a sequence needs a token"),
     Rule(lambda c: c.block_size < 1, "block_size: {c.block_size} is below 1; a KV block holds at least one token"),
+    Rule(
+        lambda c: c.kernel_block_size is not None and c.kernel_block_size < 1,
+        "kernel_block_size: {c.kernel_block_size} is below 1; a kernel's block holds at least one token",
+    ),
     Rule(lambda c: c.num_blocks < 2, "num_blocks: {c.num_blocks} is below 2; block 0 is the null block"),
     Rule(
         lambda c: c.max_num_batched_tokens < 1,
@@ -39,7 +44,7 @@ RULES = (
     ),
     Rule(
         lambda c: c.table_width is not None and c.table_width < blocks_per_sequence(c),
-        "table_width: {c.table_width} blocks of {c.block_size} tokens do not reach max_model_len = {c.max_model_len};"
+        "table_width: {c.table_width} blocks do not reach max_model_len = {c.max_model_len} in every KV cache group;"
         " widen the table or shorten max_model_len",
     ),
     Rule(
@@ -150,6 +155,7 @@ def validate(config: RunnerConfig, *, allow_hazards: bool = False) -> Sizes:
     for rule in RULES if allow_hazards else (*RULES, HAZARD):
         if rule.broken(config):
             raise UsageError(rule.message.format(c=config))
+    resolve_groups(config)
     sizes = resolve_sizes(  # without graphs too: a list that can never be captured is a mistake at once, not later
         config.capture_sizes,
         max_num_seqs=config.max_num_seqs,

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from stepscope.errors import UsageError
 from stepscope.runner.config import RunnerConfig
@@ -11,8 +13,17 @@ REFUSED = [
     ({"num_blocks": 1}, "num_blocks: 1 is below 2; block 0 is the null block"),
     (
         {"table_width": 3, "max_model_len": 64, "block_size": 16},
-        "table_width: 3 blocks of 16 tokens do not reach max_model_len = 64; widen the table or shorten max_model_len",
+        "table_width: 3 blocks do not reach max_model_len = 64 in every KV cache group; widen the table or shorten",
     ),
+    ({"kernel_block_size": 0}, "kernel_block_size: 0 is below 1; a kernel's block holds at least one token"),
+    ({"kernel_block_size": 12}, "kernel_block_size: 12 does not divide the block size 16"),
+    ({"kv_groups": ("full", "swa")}, "kv_groups: 'swa' is no group; write full, window=N or state"),
+    (
+        {"table_width": 16, "max_model_len": 200, "block_size": 32, "kernel_block_size": 8},
+        "table_width: 16 blocks do not reach max_model_len = 200",
+    ),
+    ({"metadata_reuse": "layer"}, "metadata_reuse: unknown value 'layer'; known are shared, per_layer"),
+    ({"dispatch_rules": "v3"}, "dispatch_rules: unknown value 'v3'; known are v1, v2"),
     ({"ring_slots": 0}, "ring_slots: 0 is below 1; a ring needs at least one slot"),
     ({"device_buffers": "single_unguarded"}, "device_buffers: single_unguarded means nothing on copy_stream compute"),
     (
@@ -117,10 +128,12 @@ def test_sizes_are_resolved_where_graphs_are_on():
 
 
 def test_sizes_are_whole_decodes_with_drafts():
-    config = RunnerConfig(graph_mode="full", capture_sizes=(1, 2, 3, 4, 5, 9, 16), speculative=3)
+    sizes = (1, 2, 3, 4, 5, 9, 16)
+    config = RunnerConfig(graph_mode="full", capture_sizes=sizes, speculative=3, dispatch_rules="v1")
     assert validate(config) == (4, 8, 12, 16)
+    assert validate(replace(config, dispatch_rules="v2")) == sizes
     # the ladder reaches up to twice max_num_seqs decodes with all drafts
-    assert validate(RunnerConfig(graph_mode="full", max_num_seqs=2, speculative=4)) == (5, 10, 20)
+    assert validate(RunnerConfig(graph_mode="full", max_num_seqs=2, speculative=4, dispatch_rules="v1")) == (5, 10, 20)
 
 
 def test_tests_may_build_a_racing_runner():
