@@ -8,6 +8,7 @@ import torch
 
 from ..instrumentation.probe.api import ProbeLike
 from ..instrumentation.probe.ledger import Ledger
+from ..workloads.acceptance import parse_acceptance
 from .buffers.factory import BufferFactory
 from .buffers.road import Road
 from .buffers.small_inputs import Field, SmallInputs
@@ -16,7 +17,6 @@ from .devices.base import Device
 from .handoff.outputs import OutputRing
 from .handoff.strategy import Handoff, make_handoff
 from .models.config import resolve_config
-from .speculation.acceptance import parse_acceptance
 from .speculation.device_correction import CorrectedBuffers, CorrectingHandoff
 from .speculation.device_drafts import FIELDS as DRAFT_FIELDS
 from .speculation.device_drafts import DeviceDrafter, KnownTexts

@@ -8,16 +8,16 @@ import numpy as np
 import torch
 
 from ...instrumentation.probe.api import ProbeLike
+from ...workloads.acceptance import SyntheticAcceptance, num_right
 from ..devices.base import Device, Work
 from ..devices.costs import MOVE
 from ..handoff.outputs import NOTHING, OutputSlot
 from ..inputs.ports import InputBuffer
 from ..inputs.step_inputs import StepInputs
 from ..state.update import WorkerState
-from .acceptance import SyntheticAcceptance
 from .drafter import Drafts
 from .expansion import IntArray
-from .synthetic import Continuations, num_right
+from .synthetic import Continuations
 
 BY_TABLE = -1
 """In the place of a row's number of right drafts: it depends on its length, which only the device knows."""

@@ -9,11 +9,11 @@ import numpy as np
 
 from ...errors import UsageError
 from ...instrumentation.probe.api import ProbeLike
+from ...workloads.acceptance import parse_acceptance
 from ..config import RunnerConfig
 from ..handoff.outputs import OutputSlot
 from ..inputs.step_inputs import StepInputs
 from ..state.update import WorkerState
-from .acceptance import parse_acceptance
 from .ngram import NgramProposer, NgramRule
 from .synthetic import Continuations, SyntheticSource
 

@@ -9,27 +9,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..seeds import stream_seed
-from .acceptance import SyntheticAcceptance
+from ...workloads.acceptance import SyntheticAcceptance, num_right
 from .expansion import IntArray
 
 Continuations = Mapping[str, IntArray]
 """By request the tokens that the model will choose behind its prompt, greedily and without speculation."""
-
-
-def num_right(acceptance: SyntheticAcceptance, key: tuple[str, int], turn: int, k: int) -> int:
-    """How many of k drafts are to be right, 0 to k, for a request that drafts for the `turn`-th time, from 0.
-
-    A rate is decided by key = (request, outputs so far): the same in every run, whoever corrects the counts.
-    """
-    if acceptance.pattern != "rate":
-        full = acceptance.pattern == "all" or (acceptance.pattern == "alternate" and turn % 2 == 1)
-        return k if full else 0
-    number = (stream_seed(0, "acceptance", key[0], str(key[1])) >> 10) * 2.0**-53
-    right, threshold = 0, acceptance.rate
-    while right < k and number < threshold:
-        right, threshold = right + 1, threshold * acceptance.rate
-    return right
 
 
 def spoilt(known: IntArray, right: int, k: int, vocab_size: int) -> tuple[int, ...]:

@@ -1,10 +1,11 @@
-"""The switch `acceptance`: real drafts by lookup, or synthetic ones of which a given part is right."""
+"""How many drafts of a request are right: whatever a lookup finds, or as many as a synthetic acceptance says."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 
-from ...errors import UsageError
+from ..errors import UsageError
 
 NGRAM = "ngram"
 _SYNTHETIC = "synthetic:"
@@ -21,6 +22,22 @@ class SyntheticAcceptance:
 
     pattern: str
     rate: float = 0.0
+
+
+def num_right(acceptance: SyntheticAcceptance, key: tuple[str, int], turn: int, k: int) -> int:
+    """How many of k drafts are to be right, 0 to k, for a request that drafts for the `turn`-th time, from 0.
+
+    A rate is decided by key = (request, outputs so far): the same in every run, whoever corrects the counts.
+    """
+    if acceptance.pattern != "rate":
+        full = acceptance.pattern == "all" or (acceptance.pattern == "alternate" and turn % 2 == 1)
+        return k if full else 0
+    digest = sha256(f"acceptance\x1f{key[0]}\x1f{key[1]}".encode()).digest()
+    number = (int.from_bytes(digest[:8], "big") >> 11) * 2.0**-53
+    right, threshold = 0, acceptance.rate
+    while right < k and number < threshold:
+        right, threshold = right + 1, threshold * acceptance.rate
+    return right
 
 
 def parse_acceptance(text: str) -> SyntheticAcceptance | None:
