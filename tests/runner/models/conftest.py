@@ -199,14 +199,25 @@ def reference(tiny_weights):
 @pytest.fixture(scope="session")
 def hybrid_reference():
     """Two and six layers of which only every second, or third, sees all positions; the others see 24."""
+    return {len(windows): hybrid_greedy(windows, "cpu") for windows in (WINDOWED_TWO, WINDOWED_SIX)}
+
+
+@pytest.fixture(scope="session")
+def gpu_hybrid_reference():
+    """The two layers by transformers on the GPU, in full float32."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    return hybrid_greedy(WINDOWED_TWO, "cuda")
+
+
+WINDOWED_TWO, WINDOWED_SIX = (None, 24), (None, 24, 24) * 2
+
+
+def hybrid_greedy(windows, device):
     pytest.importorskip("transformers.models.ministral")
-    two = dataclasses.replace(NAMED["tiny"], windows=(None, 24))
-    six = dataclasses.replace(NAMED["tiny-6"], windows=(None, 24, 24) * 2)
-    cpu = torch.device("cpu")
-    return {
-        config.num_hidden_layers: greedy_reference(random_weights(config, 0, cpu), "cpu", config)
-        for config in (two, six)
-    }
+    shape = NAMED["tiny" if len(windows) == 2 else "tiny-6"]
+    config = dataclasses.replace(shape, windows=windows)
+    return greedy_reference(random_weights(config, 0, torch.device("cpu")), device, config)
 
 
 @pytest.fixture(scope="session")

@@ -71,6 +71,10 @@ def test_absent_fields_follow_hugging_face(tmp_path):
         ({"rope_scaling": {"type": "linear", "factor": 4.0}}, "rope_scaling"),
         ({"rope_scaling": {"rope_type": "llama3", "factor": 4.0}}, "low_freq_factor"),
         ({"rope_scaling": 3}, "rope_scaling"),
+        ({"layer_types": ["full_attention"]}, "layer_types"),
+        ({"layer_types": ["linear_attention"] * 16}, "layer_types"),
+        ({"layer_types": ["sliding_attention"] * 16}, "sliding_window"),
+        ({"sliding_window": 0}, "sliding_window"),
     ],
 )
 def test_what_cannot_be_run_is_refused_with_file_and_field(tmp_path, changes, field):
@@ -80,6 +84,17 @@ def test_what_cannot_be_run_is_refused_with_file_and_field(tmp_path, changes, fi
     message = str(error.value)
     assert message.startswith(f"{path}: {field}: ")
     assert "\n" not in message
+
+
+def test_windows_are_those_of_the_layer_types(tmp_path):
+    types = ["full_attention", "sliding_attention"] * 8
+    assert resolve_config(str(write(tmp_path))).windows is None
+    mixed = resolve_config(str(write(tmp_path, model_type="ministral", sliding_window=4096, layer_types=types)))
+    assert mixed.windows == (None, 4096) * 8
+    every = resolve_config(str(write(tmp_path, model_type="mistral", sliding_window=4096)))
+    assert every.windows == (4096,) * 16
+    none = resolve_config(str(write(tmp_path, sliding_window=4096, layer_types=["full_attention"] * 16)))
+    assert none.windows is None
 
 
 def test_neither_name_nor_file(tmp_path):
