@@ -6,14 +6,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from .fake_worker import FakeWorker
 from .scheduler import Scheduler
 from .step import BlockIds, StepDelta, StepResult
 from .workload import RequestFeed, Workload
 
 StepTime = Callable[[StepDelta], int]
 """Virtual duration of a step, ns."""
-
-_FAKE_TOKEN = (1,)
 
 
 def assumed_step_time_ns(delta: StepDelta) -> int:
@@ -61,7 +60,7 @@ def dry_run(workload: Workload, *, max_steps: int | None = None, step_time: Step
 
 def deltas(workload: Workload, *, step_time: StepTime | None = None) -> Iterator[StepDelta]:
     """The step stream itself, to the last delta that tells of finished requests."""
-    scheduler, feed = Scheduler(workload.scheduler), RequestFeed(workload)
+    scheduler, feed, worker = Scheduler(workload.scheduler), RequestFeed(workload), FakeWorker(workload)
     resets = {event.step for event in workload.events}
     in_flight: deque[StepResult] = deque()
     now_ns, step = 0, 0
@@ -74,7 +73,7 @@ def deltas(workload: Workload, *, step_time: StepTime | None = None) -> Iterator
         delta = scheduler.schedule()
         covered = scheduler.covered(delta)
         yield delta
-        in_flight.append(StepResult(delta.step, dict.fromkeys(covered, _FAKE_TOKEN)))
+        in_flight.append(worker.run(delta, covered))
         if len(in_flight) >= workload.steps_in_flight:
             scheduler.update(in_flight.popleft())
         now_ns += step_time(delta) if step_time else 0

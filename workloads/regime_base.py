@@ -12,6 +12,7 @@ from ..errors import UsageError
 from .driver import StepShape, dry_run
 from .requests import PrefixHashes, Request
 from .scheduler import SchedulerConfig, token_limit
+from .scheduler.config import most_behind
 from .scheduler.groups import parse_groups
 from .workload import ForcedReset, Workload
 
@@ -47,6 +48,7 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     watermark: float = 0.0
     reserve_full_input: bool = True
     reserve_output: bool = False
+    num_speculative_tokens: int = 0
     async_scheduling: bool = False
     kv_groups: tuple[str, ...] = ("full",)
 
@@ -58,7 +60,7 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Counts are at least 1 and lists not empty; the scheduler's configuration checks what may be 0."""
         numbers = value if isinstance(value, tuple) else (value,)
         smallest = min((n for n in numbers if isinstance(n, int) and not isinstance(n, bool)), default=1)
-        least = 0 if field == "long_prefill_token_threshold" else 1
+        least = 0 if field in ("long_prefill_token_threshold", "num_speculative_tokens") else 1
         if not numbers or smallest < least:
             raise UsageError(f"regime {self.slug}: {field} is {value}; use at least {least}, and no empty list")
 
@@ -91,6 +93,7 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             watermark=self.watermark,
             reserve_full_input=self.reserve_full_input,
             reserve_output=self.reserve_output,
+            num_speculative_tokens=self.num_speculative_tokens,
             async_scheduling=self.scheduled_ahead,
             kv_groups=self.kv_groups,
         )
@@ -109,7 +112,8 @@ class Regime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def enough_blocks(self, requests: Sequence[Request], rows: int) -> int:
         """The null block, and room for the `rows` longest requests at the same time."""
-        tokens = (min(request.prompt_len + request.output_len, self.max_model_len) for request in requests)
+        behind = most_behind(self.num_speculative_tokens, ahead=self.scheduled_ahead)
+        tokens = (min(request.prompt_len + request.output_len + behind, self.max_model_len) for request in requests)
         blocks = sorted(map(self.blocks_of, tokens), reverse=True)
         return 1 + sum(blocks[:rows])
 

@@ -14,6 +14,7 @@ from .regimes_decode import Churn, CondenseStorm, GraphEdge, LongRow, Steady
 from .regimes_groups import Hybrid, KernelBlocks
 from .regimes_prefill import Chunked, PrefixStorm, ShortExtend
 from .regimes_pressure import ForcedResets, MassPreempt, Thrash
+from .regimes_speculative import SpecRollback
 from .workload import Workload
 
 REGIMES: Mapping[str, type[Regime]] = MappingProxyType(
@@ -29,6 +30,7 @@ REGIMES: Mapping[str, type[Regime]] = MappingProxyType(
             Thrash,
             Chunked,
             ShortExtend,
+            SpecRollback,
             Hybrid,
             KernelBlocks,
             PrefixStorm,
@@ -75,6 +77,7 @@ PUBLISHED: Mapping[str, Mapping[str, object]] = MappingProxyType(
             "max_model_len": 16_384,
         },
         "short_extend": {"prefix_len": 512, "max_num_batched_tokens": 3333, "max_model_len": 16_384},
+        "spec_rollback": {"num_reqs": 16, "prompt_len": 100, "output_len": 60, "num_speculative_tokens": 4},
         "hybrid": {
             "prefix_len": 2048,
             "output_len": 64,

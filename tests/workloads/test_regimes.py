@@ -12,7 +12,7 @@ from stepscope.workloads.workload import ForcedReset, Workload
 
 SLUGS = (
     "steady", "alternating", "condense_storm", "mass_preempt", "forced_reset", "ping_pong", "thrash", "chunked",
-    "short_extend", "hybrid", "kernel_blocks", "prefix_storm", "churn", "graph_edge", "long_row",
+    "short_extend", "spec_rollback", "hybrid", "kernel_blocks", "prefix_storm", "churn", "graph_edge", "long_row",
 )  # fmt: skip
 
 

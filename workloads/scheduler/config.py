@@ -88,13 +88,17 @@ class SchedulerConfig:
         """Tokens that a request ending at `limit` may have in its blocks: its last steps verify drafts beyond it, and
         one in flight counts as if all of its own were accepted.
         """
-        most_drafts = self.num_speculative_tokens * (2 if self.async_scheduling else 1)
-        return min(limit + max(most_drafts - 1, 0), self.max_model_len)
+        return min(limit + most_behind(self.num_speculative_tokens, ahead=self.async_scheduling), self.max_model_len)
 
     def blocks_for(self, num_tokens: int) -> int:
         """Blocks that a request of `num_tokens` tokens owns at most at a time, in all groups together."""
         sizes = zip(self.groups, self.group_block_sizes, strict=True)
         return sum(group.most_held(num_tokens, size, self.max_num_batched_tokens) for group, size in sizes)
+
+
+def most_behind(num_drafts: int, *, ahead: bool) -> int:
+    """Tokens behind a request's end that it may have in its blocks; `ahead`: it is scheduled with a step in flight."""
+    return max(num_drafts * (2 if ahead else 1) - 1, 0)
 
 
 def _at_least(field: str, value: int, least: int) -> None:
