@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 
 from ..runner.inputs.containers import Containers
+from ..runner.inputs.dummy import shared_evenly
 from ..runner.inputs.step_inputs import StepInputs
 from .replay_shapes import ReplayShape
 
@@ -54,8 +55,8 @@ def fill_step(containers: Containers, shape: ReplayShape, num_blocks: int, block
 def _rows(shape: ReplayShape, width: int, num_blocks: int, block_size: int) -> _Rows:
     queries = np.ones(shape.rows, dtype=np.int64)
     longer = shape.prefill_rows or shape.rows
-    queries[shape.rows - longer :] += _even(shape.tokens - shape.rows, longer)
-    lens = np.clip(_even(shape.kv_tokens, shape.rows), queries, max(width * block_size, 1))
+    queries[shape.rows - longer :] += shared_evenly(shape.tokens - shape.rows, longer)
+    lens = np.clip(shared_evenly(shape.kv_tokens, shape.rows), queries, max(width * block_size, 1))
     blocks = -(-lens // block_size)
     table = np.zeros((shape.rows, width), dtype=np.int64)
     taken = 0
@@ -63,12 +64,6 @@ def _rows(shape: ReplayShape, width: int, num_blocks: int, block_size: int) -> _
         table[row, :count] = 1 + (taken + np.arange(count)) % (num_blocks - 1)
         taken += count
     return _Rows(queries, lens, table)
-
-
-def _even(total: int, parts: int) -> Ints:
-    """`total` as `parts` integers that differ by at most 1."""
-    share, rest = divmod(total, parts)
-    return np.where(np.arange(parts) < rest, share + 1, share)
 
 
 def _inputs(containers: Containers, shape: ReplayShape, rows: _Rows, flat: tuple[Ints, ...]) -> StepInputs:

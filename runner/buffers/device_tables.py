@@ -85,7 +85,7 @@ class ByIndexMap:
         self._index_map = index_map
         self._kernels = kernels
         self._sets = road.sets
-        self._rows: Rows = slice(0, 0)
+        self._rows: Rows = np.empty(0, dtype=np.intp)
         self._sent: list[Rows | None] = [None] * road.sets.count
         self._gathered: Rows | None = None
         self._rows_there = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
 import pytest
 import torch
 from stepscope.experiments import own_costs
@@ -118,8 +117,8 @@ def test_a_rebuilt_step_has_the_rows_tokens_and_kv_of_the_shape(make_runner) -> 
     assert inputs.num_scheduled.tolist() == [1, 1, 1, 4, 4]
     assert (int(inputs.seq_lens.sum()), inputs.is_prefilling.tolist()) == (47, [False] * 3 + [True] * 2)
     assert containers.query_start_loc.tolist() == [0, 1, 2, 3, 7, 11, 11, 11, 11]
-    assert containers.seq_lens.tolist() == [10, 10, 9, 9, 9, 0, 0, 0]
-    assert containers.positions[:11].tolist() == [9, 9, 8, 5, 6, 7, 8, 5, 6, 7, 8]
+    assert containers.seq_lens.tolist() == [9, 9, 9, 10, 10, 0, 0, 0]
+    assert containers.positions[:11].tolist() == [8, 8, 8, 6, 7, 8, 9, 6, 7, 8, 9]
     used = containers.block_table[containers.block_table > 0]
     assert len(used) == len(used.unique()) == 15  # no two rows share a block
     slots = containers.slot_mapping
@@ -214,13 +213,6 @@ def test_curves_come_only_with_their_model_constants_only_with_their_gpu() -> No
     assert "event_bias_ns" in others
     assert "graph_ns" not in others
     assert bundled_rows("Another GPU", "llama-1b") == []
-
-
-def test_even_shares_differ_by_one_at_most() -> None:
-    from stepscope.experiments.replay_step import _even
-
-    assert _even(47, 5).tolist() == [10, 10, 9, 9, 9]
-    assert np.array_equal(_even(0, 3), [0, 0, 0])
 
 
 def copied(size: int, *, buffer: str = "block_table", src_kind: str = "pinned"):
