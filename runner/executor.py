@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -35,6 +36,7 @@ class Executor:
         self._model = model
         self._kv_cache = kv_cache
         self._layers = attention
+        self._windows = [spec.window for spec in attention.layers]
         self._backend = attention.backend
         # A slot-mapping kernel is the first reader of the block table's copy; without one the forward is.
         self._reads_table_first = config.slot_mapping == "host"
@@ -81,7 +83,7 @@ class Executor:
         work = Work("forward", plan.padded_tokens, plan.padded_reqs)
         if self._device.modelled:  # a real engine doesn't count what its kernels will read
             with self._device.paused():
-                work = forward_work(plan, inputs)
+                work = forward_work(plan, inputs, self._windows)
         consumes = self._first_reads(inputs)
         if plan.mode != "none":
             rows = plan.padded_reqs if plan.mode == "full" else None
@@ -140,13 +142,21 @@ def _into(out: torch.Tensor, forward: Callable[[], torch.Tensor]) -> Callable[[]
     return captured
 
 
-def forward_work(plan: ExecutionPlan, inputs: StepInputs) -> Work:
+def forward_work(plan: ExecutionPlan, inputs: StepInputs, windows: Sequence[int | None] = (None,)) -> Work:
     """What the step's forward computes and reads: padded tokens and rows, real KV positions and (query, key) pairs.
 
-    A row of q queries that ends at length s has q * s - q * (q - 1) / 2 causal pairs.
+    `windows` are the layers' own; positions and pairs are means over the layers, since costs are those of all layers.
+    A row of q queries that ends at length s has q * s - q * (q - 1) / 2 causal pairs; behind a window w its last
+    m = min(q, s - w) queries each miss what lies before it, together m * (s - w) - m * (m - 1) / 2.
     """
     queries, lens = inputs.num_scheduled.astype(np.int64), inputs.seq_lens.astype(np.int64)
     single = queries == 1
-    pairs = np.where(single, 0, queries * lens - queries * (queries - 1) // 2)
-    kv_tokens, prefill_pairs = int(lens[single].sum()), int(pairs.sum())
-    return Work("forward", plan.padded_tokens, plan.padded_reqs, kv_tokens, prefill_pairs)
+    kv_tokens = prefill_pairs = 0
+    for window, layers in Counter(windows).items():
+        behind = np.zeros_like(lens) if window is None else np.maximum(lens - window, 0)
+        missing = np.minimum(queries, behind)
+        pairs = queries * lens - queries * (queries - 1) // 2 - missing * behind + missing * (missing - 1) // 2
+        kv_tokens += layers * int((lens - behind)[single].sum())
+        prefill_pairs += layers * int(pairs[~single].sum())
+    count = len(windows)
+    return Work("forward", plan.padded_tokens, plan.padded_reqs, kv_tokens // count, prefill_pairs // count)

@@ -113,6 +113,17 @@ def test_work_is_what_the_padded_step_computes_and_the_real_rows_read():
     assert forward_work(plan, inputs_of(CHUNKS)) == Work("forward", 16, 8, kv_tokens=11, prefill_pairs=31)
 
 
+def test_behind_a_window_a_layer_reads_less():
+    # a window of 4: the row of 10 reads 4; (2, 5) has 3+4+4+4+4 pairs; beside a layer that sees all, their mean
+    plan, inputs = ExecutionPlan("full", "hit", 10, 4, 16, 8, False, 16), inputs_of(CHUNKS)
+    windowed = forward_work(plan, inputs, (4,))
+    assert (windowed.kv_tokens, windowed.prefill_pairs) == (4 + 1, 6 + 19)
+    both = forward_work(plan, inputs, (None, 4))
+    assert (both.kv_tokens, both.prefill_pairs) == ((11 + 5) // 2, (31 + 25) // 2)
+    by_hand = [sum(min(length, 4) for length in range(7 - 5 + 1, 7 + 1)), sum(range(1, 4))]
+    assert sum(by_hand) == windowed.prefill_pairs
+
+
 @pytest.mark.parametrize(("slot_mapping", "edges"), [("host", 1), ("torch", 0), ("triton", 0)])
 def test_the_forward_reads_the_table_first_only_where_no_kernel_did(slot_mapping, edges):
     bench = Bench("sim", slot_mapping=slot_mapping)
