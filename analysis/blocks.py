@@ -1,8 +1,8 @@
 """Arms that took turns, block by block, in several launches: differences within a launch, intervals over launches.
 
     launch 1   first  last  skip | skip  last  first | first ...      a block is one of these, a round is one of each
-    launch     the median difference of steps in the same place of two arms' blocks of one round: what drifts falls on
-               both alike, and so does what grows from step to step
+    launch     the median difference of steps in the same place of two arms' blocks of two rounds, which run in opposite
+               orders: what drifts or grows falls on both alike
     figure     the mean over launches, and Student's interval: launches are what was repeated, steps are not
 """
 
@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
-from .stats import Number, median
+from .stats import Number, exact, median_of_floats
 
 CONFIDENCE = 0.95
 
@@ -36,11 +37,21 @@ class Interval:
     launches: int
 
 
-def step_differences(left: Sequence[Block], right: Sequence[Block]) -> list[int]:
-    """Period of each step of `left` less that of the step in the same place of the same round of `right`, in ns."""
+def step_differences(left: Sequence[Block], right: Sequence[Block]) -> list[Number]:
+    """Period of each step of `left` less that of the step in the same place of the same round of `right`, in ns.
+
+    Where there are two rounds or more they are taken two by two, and the mean of either's difference counts: an arm
+    that came later in the one comes earlier in the other. A round that is left over is left out.
+    """
     pairs = zip(_in_order(left), _in_order(right), strict=False)  # an interrupted launch lacks some arms' last blocks
+    rounds = [
+        [mine - other for mine, other in zip(one.periods_ns, two.periods_ns, strict=False)] for one, two in pairs
+    ]
+    if len(rounds) == 1:
+        return [*rounds[0]]
     return [
-        mine - other for one, two in pairs for mine, other in zip(one.periods_ns, two.periods_ns, strict=False)
+        exact(Fraction(forth + back, 2))
+        for one, two in zip(rounds[::2], rounds[1::2], strict=False) for forth, back in zip(one, two, strict=False)
     ]
 
 
@@ -48,9 +59,9 @@ def _in_order(blocks: Sequence[Block]) -> list[Block]:
     return sorted(blocks, key=lambda block: block.order)
 
 
-def launch_difference(left: Sequence[Block], right: Sequence[Block]) -> Number | None:
+def launch_difference(left: Sequence[Block], right: Sequence[Block]) -> float | None:
     """What one launch says of two arms, in ns: the median over its pairs of steps; None without one."""
-    return median(step_differences(left, right))
+    return median_of_floats(step_differences(left, right))
 
 
 def over_launches(values: Sequence[float]) -> Interval | None:

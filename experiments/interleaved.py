@@ -1,4 +1,6 @@
-"""Arms measured side by side: several runners in one process take turns, block by block, in the order A B B A.
+"""Arms measured side by side in one process: they take turns, block by block, in the order A B B A.
+
+Commit orders share one runner (`one_runner`); arms that differ in what a runner is built of have one each.
 
 One process has one launch's worth of luck (addresses, clocks, neighbours on the machine), and what it has falls on all
 arms alike: what is compared is the difference between arms within a launch, and launches are what is counted. A launch
@@ -9,11 +11,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Protocol
 
 from ..errors import StepscopeError
 from ..instrumentation.recording.meta import SweepKeys
@@ -21,12 +23,14 @@ from ..runner.models.weights import shared_weights
 from .axes import dig
 from .interrupt import Interrupt
 from .loop import LoopLimits
+from .one_runner import AXIS, OneRunner
 from .plan import Point, parameters
-from .session import Session
+from .session import Measured, Session
 from .spec import MeasureSpec
 from .store import PointResult, SweepStore
 from .summary import origin_of, summary_of
 
+RECORDING = "recording"
 Blocks = list[dict[str, object]]
 """One arm's blocks, as they are stored: {"order": place among all arms' blocks, "periods_ns": [one a step]}."""
 
@@ -36,8 +40,33 @@ def turns(arms: int, blocks: int) -> list[int]:
     return [arm if turn % 2 == 0 else arms - 1 - arm for turn in range(blocks) for arm in range(arms)]
 
 
+class TakesTurns(Protocol):
+    """What `interleave` needs of a session, or of an arm that shares one."""
+
+    @property
+    def warmup_steps(self) -> int:
+        """Steps before everything else."""
+        ...
+
+    def activate(self) -> None:
+        """It is the one that works now."""
+        ...
+
+    def run(self, limits: LoopLimits, interrupted: Callable[[], bool] = ...) -> None:
+        """Go on until `limits`."""
+        ...
+
+    def hand_over(self) -> None:
+        """Nothing is measured now: rows may be moved."""
+        ...
+
+    def block(self, settle: int, steps: int, interrupted: Callable[[], bool] = ...) -> list[int]:
+        """Starts of `steps` counted steps and of the one behind them."""
+        ...
+
+
 def interleave(
-    sessions: Sequence[Session], measure: MeasureSpec, interrupted: Callable[[], bool] = lambda: False
+    sessions: Sequence[TakesTurns], measure: MeasureSpec, interrupted: Callable[[], bool] = lambda: False
 ) -> list[Blocks]:
     """Warm every session up, then run their blocks in turns; the blocks of each.
 
@@ -60,13 +89,6 @@ def interleave(
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Arm:
-    point: Point
-    folder: Path
-    session: Session
-
-
 def rotated(points: Sequence[Point]) -> list[Point]:
     """The points of one launch in its own order: what comes of being made first, or next to whom, goes around."""
     first = points[0].repeat % len(points)
@@ -78,38 +100,56 @@ def measure_launch(store: SweepStore, points: Sequence[Point], interrupt: Interr
     started = time.perf_counter()
     points = rotated(points)
     folders = [store.begin(point) for point in points]
+    run = _one_runner if points[0].spec.measure.interleave == AXIS else _runners
     try:
-        with ExitStack() as stack:
-            stack.enter_context(shared_weights())
-            arms = [
-                _Arm(point, folder, stack.enter_context(closing(_session(point, folder))))
-                for point, folder in zip(points, folders, strict=True)
-            ]
-            blocks = interleave([arm.session for arm in arms], points[0].spec.measure, lambda: interrupt.requested)
-            if interrupt.requested:
-                return
-            for arm, its_blocks in zip(arms, blocks, strict=True):
-                _store(store, arm, its_blocks, time.perf_counter() - started)
+        with shared_weights():
+            found = run(points, folders, interrupt)
+            for point, folder, (measured, blocks) in zip(points, folders, found, strict=False):
+                record = {
+                    "parameters": parameters(point.spec), **summary_of(measured), **origin_of(measured),
+                    "blocks": blocks,
+                }  # fmt: skip
+                store.finish(folder, PointResult(point, "ok", wall_s=time.perf_counter() - started), record)
     finally:
         for folder in folders:
             store.abandon(folder)  # nothing is there any more where the point was stored
 
 
-def _session(point: Point, folder: Path) -> Session:
+def _runners(
+    points: Sequence[Point], folders: Sequence[Path], interrupt: Interrupt
+) -> Iterator[tuple[Measured, Blocks]]:
+    """A runner for each point; nothing after Ctrl-C."""
+    with ExitStack() as stack:
+        sessions = [
+            stack.enter_context(closing(Session(point.spec, folder / RECORDING, sweep=_keys(point))))
+            for point, folder in zip(points, folders, strict=True)
+        ]
+        found = interleave(sessions, points[0].spec.measure, lambda: interrupt.requested)
+        if interrupt.requested:
+            return
+        for session, blocks in zip(sessions, found, strict=True):
+            session.activate()
+            # T(size) is asked for where graphs were padded; it takes seconds, and who padded nothing can do without
+            yield session.finish(own_costs=session.padded), blocks
+
+
+def _one_runner(
+    points: Sequence[Point], folders: Sequence[Path], interrupt: Interrupt
+) -> Iterator[tuple[Measured, Blocks]]:
+    """One runner whose commit order changes from block to block; nothing after Ctrl-C."""
+    with closing(OneRunner([point.spec for point in points], folders[0] / RECORDING)) as shared:
+        found = interleave(shared.arms, points[0].spec.measure, lambda: interrupt.requested)
+        if interrupt.requested:
+            return
+        notes = shared.books()
+        for number, (point, folder, blocks) in enumerate(zip(points, folders, found, strict=True)):
+            yield shared.measured(number, point.spec, folder / RECORDING, _keys(point), notes), blocks
+
+
+def _keys(point: Point) -> SweepKeys:
     axis = point.spec.measure.interleave
     arm = dig(parameters(point.spec), axis) if axis else None
-    keys = SweepKeys(point=point.id, launch=point.repeat, arm=None if arm is None else str(arm))
-    return Session(point.spec, folder / "recording", sweep=keys)
-
-
-def _store(store: SweepStore, arm: _Arm, blocks: Blocks, wall_s: float) -> None:
-    arm.session.activate()
-    # T(size) is asked for where graphs were padded; it takes seconds, and arms that padded nothing can do without
-    measured = arm.session.finish(own_costs=arm.session.padded)
-    record = {
-        "parameters": parameters(arm.point.spec), **summary_of(measured), **origin_of(measured), "blocks": blocks,
-    }  # fmt: skip
-    store.finish(arm.folder, PointResult(arm.point, "ok", wall_s=wall_s), record)
+    return SweepKeys(point=point.id, launch=point.repeat, arm=None if arm is None else str(arm))
 
 
 def main(argv: Sequence[str]) -> int:

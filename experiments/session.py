@@ -6,17 +6,18 @@ import dataclasses
 import gc
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import torch
 
 from ..instrumentation.environment import fingerprint
 from ..instrumentation.probe import Ledger, Probe
+from ..instrumentation.probe.ledger import Row
 from ..instrumentation.recording.meta import ClockInfo, Diagnostic, ProcessKeys, RecordingMeta, SweepKeys
 from ..instrumentation.recording.reader import Recording
 from ..instrumentation.recording.storage import META_FILE, write_json
@@ -29,6 +30,7 @@ from ..runner.devices.calibration_rows import CalibrationRow, calibration_rows
 from ..runner.invariants.checker import CheckReport
 from ..runner.model_runner import ModelRunner, build_runner
 from ..workloads.workload import Workload
+from .continuations import continuations_of
 from .graph_rows import capture_rows, graph_notes
 from .loop import LoopLimits, LoopOutcome, StepLoop
 from .plan import parameters
@@ -51,11 +53,23 @@ class Measured:
     checks: CheckReport
 
 
+class RowSink(Protocol):
+    """Where the rows of a session go."""
+
+    def write(self, rows: Mapping[str, Sequence[Row]]) -> None:
+        """Take rows by table."""
+        ...
+
+    def flush_if_due(self, now_ns: int) -> None:
+        """Called between steps."""
+        ...
+
+
 class _BetweenSteps:
     """What happens after each step, outside the measured host time: rows to the writer, telemetry, progress."""
 
     def __init__(
-        self, device: Device, probe: Probe, writer: RecordingWriter, sampler: TelemetrySampler, progress: Progress,
+        self, device: Device, probe: Probe, writer: RowSink, sampler: TelemetrySampler, progress: Progress,
         tally: ReplayTally,
     ) -> None:  # fmt: skip
         self._device, self._probe, self._writer, self._tally = device, probe, writer, tally
@@ -101,26 +115,29 @@ def _quiet() -> Iterator[None]:
 class Session:
     """One runner on one device, with its probe, its loop and its recording: run in one piece or in several.
 
-    Several of them may live in one process; `activate` comes before any work on one of them.
+    Several of them may live in one process; `activate` comes before any work on one of them. With `rows` the session
+    makes no recording: it gives its rows there, and whoever keeps them makes one (`books`, `measured`).
     """
 
     def __init__(
         self, spec: PointSpec, folder: Path, *, sweep: SweepKeys | None = None,
-        progress: Progress = lambda done, total: None,
+        progress: Progress = lambda done, total: None, rows: RowSink | None = None,
     ) -> None:  # fmt: skip
         self.spec = spec
         self._folder = folder
         self._outcome: LoopOutcome | None = None
         self._workload = workload_of(spec)
+        known = continuations_of(spec, self._workload)
         self._ledger = Ledger()
         self._sampler = TelemetrySampler()
         self.device = _device(spec, self._ledger)
         try:
             self.probe = Probe(self._ledger, self.device.clock, marks=self.device)
-            self.runner = build_runner(spec.runner, self.device, self.probe, self._ledger)
+            self.runner = build_runner(spec.runner, self.device, self.probe, self._ledger, continuations=known)
             self._ledger.take()  # what building did (captures, fills) is no step
             self._meta = _meta(spec, self._workload, self.device, self._sampler, sweep)
-            self._writer, self._tally = RecordingWriter(folder, self._meta), ReplayTally()
+            self._writer = RecordingWriter(folder, self._meta) if rows is None else rows
+            self._tally = ReplayTally()
             hook = _BetweenSteps(self.device, self.probe, self._writer, self._sampler, progress, self._tally)
             self._hook = hook
             self.loop = StepLoop(self._workload, self.runner, self.probe, self.device)
@@ -147,8 +164,8 @@ class Session:
     def block(self, settle: int, steps: int, interrupted: Callable[[], bool] = lambda: False) -> list[int]:
         """Run `settle` steps, `steps` counted ones and one more; the starts of the counted ones and of the last.
 
-        Rows of the others carry `warmup`. Nothing is measured behind it, so the rows so far go to the writer; nothing is
-        in flight then, so that others may use the device.
+        Rows of the others carry `warmup`. Nothing is measured behind it, so the rows so far go to the writer; nothing
+        is in flight then, so that others may use the device.
         """
         starts: list[int] = []
         self._hook.starts_ns = starts
@@ -173,6 +190,16 @@ class Session:
 
         On a GPU the block table's copy is timed as well, in any case: that takes milliseconds.
         """
+        notes = self.books(own_costs=own_costs)
+        assert isinstance(self._writer, RecordingWriter), "this session's rows went elsewhere"
+        return self.measured(self._writer.finish(*notes), self._folder)
+
+    def meta_of(self, spec: PointSpec, sweep: SweepKeys | None) -> RecordingMeta:
+        """What a recording of this session says about itself where it stands for the point `spec`."""
+        return _meta(spec, self._workload, self.device, self._sampler, sweep)
+
+    def books(self, *, own_costs: bool) -> list[Diagnostic]:
+        """Hand over the last rows, costs included; what the recording has to say beside them. See `finish`."""
         assert self._outcome is not None, "nothing was run"
         outcome, device, spec = self._outcome, self.device, self.spec
         meta, writer = self._meta, self._writer
@@ -187,9 +214,13 @@ class Session:
             notes.append(Diagnostic("buffers", "memory", device.pinned_reason))
         if device.name == "cuda" and outcome.stopped != "interrupted":
             notes += _own_costs(self.runner, spec, self._tally, writer, meta, replays=own_costs)
-        recording = writer.finish(*notes)
+        return notes
+
+    def measured(self, recording: Recording, folder: Path) -> Measured:
+        """A recording of this session's rows, which was saved in `folder`, with the run's outcome."""
+        assert self._outcome is not None, "nothing was run"
         checks = self.runner.checks.report()
-        return Measured(_with_outcome(recording, outcome, checks, self._folder), outcome, checks)
+        return Measured(_with_outcome(recording, self._outcome, checks, folder), self._outcome, checks)
 
     def close(self) -> None:
         """Give everything back; the runner's memory is free once nobody refers to the session."""
@@ -205,7 +236,7 @@ def _calibration(spec: PointSpec, device: Device, meta: RecordingMeta) -> list[C
 
 
 def _own_costs(
-    runner: ModelRunner, spec: PointSpec, tally: ReplayTally, writer: RecordingWriter, meta: RecordingMeta, *,
+    runner: ModelRunner, spec: PointSpec, tally: ReplayTally, writer: RowSink, meta: RecordingMeta, *,
     replays: bool,
 ) -> list[Diagnostic]:  # fmt: skip
     """Write what this run's own shapes cost. The last thing that the runner does: its cache is overwritten."""

@@ -11,9 +11,10 @@ from ..errors import UsageError
 from ..instrumentation.probe.api import ProbeLike, StepScope
 from ..instrumentation.probe.ledger import Ledger
 from ..workloads.step import StepDelta, StepResult
-from .config import RunnerConfig
+from .config import CommitOrder, RunnerConfig
 from .devices.base import Device
 from .handoff.pending import PendingStep, make_outputs
+from .inputs.commit_order import make_commit
 from .inputs.step_inputs import BoolArray, IntArray, StepInputs
 from .invariants.checker import InvariantChecks, make_checker
 from .kv_groups import resolve_groups
@@ -92,6 +93,13 @@ class ModelRunner:
                 pending = self.outputs.send(sampled, inputs, step)
             self.checks.submitted(inputs, sampled)
             return pending
+
+    def commit_in_order(self, order: CommitOrder) -> None:
+        """Commit the block table in another order from the next step on: the one switch that no part is built around.
+
+        Experiments compare orders so, on one runner. Whether `skip` skips anything is for the workload to see to.
+        """
+        self.inputs.commit_with(make_commit(order, self.probe))
 
     def observe(self, observer: Observer | None) -> None:
         """Have `observer` called at the eight points of every later step; None takes it away."""

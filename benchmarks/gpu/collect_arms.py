@@ -13,7 +13,10 @@ from stepscope.experiments.store import SweepStore
 from stepscope.experiments.sweep_view import sweep_view
 from stepscope.reports.pages.sweep_tables import arms
 
-FIGURES = ("period_p50_ns", "table_copy_p50_ns", "exposed_step_ns", "commit_step_ns", "build_overlap_fraction")
+FIGURES = (
+    "period_p50_ns", "preprocess_p50_ns", "table_copy_p50_ns", "table_copy_queued_ns", "exposed_step_ns",
+    "commit_step_ns", "build_overlap_fraction", "preprocess_overlap_fraction",
+)
 
 
 def main() -> None:

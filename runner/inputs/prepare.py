@@ -87,6 +87,11 @@ class InputPreparation:
         self._late: tuple[FlatIndices, tuple[int, ...]] | None = None  # until `finish`: what slot mapping will read
         self.token_capacity = int(buffers.input_ids.gpu.numel())
 
+    def commit_with(self, commit: TableCommit) -> None:
+        """Between two steps: from now on the block table is committed so."""
+        assert self._late is None, "a commit is still to come"
+        self._use = replace(self._use, commit=commit)
+
     @property
     def containers(self) -> Containers:
         """The first set of the device buffers that steps fill."""
