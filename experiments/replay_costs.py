@@ -17,6 +17,7 @@ import torch
 from ..runner.config import RunnerConfig
 from ..runner.devices.base import GraphKey
 from ..runner.inputs.step_inputs import StepInputs
+from ..runner.kv_groups import resolve_groups
 from ..runner.model_runner import ModelRunner
 from ..runner.plan import ExecutionPlan
 from .calibrate.bench import Bench
@@ -74,7 +75,7 @@ class _Meter:
 
     def cost(self, shape: ReplayShape) -> ReplayCost:
         """All three times of one shape."""
-        inputs = fill_step(self._containers, shape, self._config.num_blocks, self._config.block_size)
+        inputs = fill_step(self._containers, shape, self._config.num_blocks, resolve_groups(self._config))
         padded = self._forward(inputs, self._plan(shape, shape.size))
         actual = self._forward(inputs, self._plan(shape, shape.tokens))
         padded_ns, actual_ns = self._turns(padded, actual if shape.size != shape.tokens else padded)

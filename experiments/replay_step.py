@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,18 +11,18 @@ import torch
 
 from ..runner.inputs.containers import Containers
 from ..runner.inputs.dummy import shared_evenly
-from ..runner.inputs.step_inputs import StepInputs
+from ..runner.inputs.step_inputs import GroupTensors, StepInputs
+from ..runner.kv_groups import KVGroup
 from .replay_shapes import ReplayShape
 
 Ints = npt.NDArray[np.int64]
 
 
 class _Rows(NamedTuple):
-    """Queries, sequence lengths and block ids [R, width] of a step."""
+    """Queries and sequence lengths [R] of a step."""
 
     queries: Ints
     lens: Ints
-    table: Ints
 
 
 def representable(shape: ReplayShape) -> bool:
@@ -29,41 +30,56 @@ def representable(shape: ReplayShape) -> bool:
     return 0 < shape.rows <= shape.tokens
 
 
-def fill_step(containers: Containers, shape: ReplayShape, num_blocks: int, block_size: int) -> StepInputs:
+def fill_step(
+    containers: Containers, shape: ReplayShape, num_blocks: int, groups: Sequence[KVGroup]
+) -> StepInputs:
     """Write a step of this shape into the buffers that graphs read, padding behind it, and describe it.
 
     KV is shared evenly among the rows. Queries beyond one a row belong to the rows that still prefill (to all, where
-    none does). Blocks are distinct as long as the cache has that many.
+    none does). Blocks are distinct in each KV cache group as long as the cache has that many.
     """
-    rows = _rows(shape, containers.block_table.shape[1], num_blocks, block_size)
+    reach = (
+        tensors.block_table.shape[1] * group.kernel_block_size
+        for group, tensors in zip(groups, containers.groups, strict=True) if group.has_slots
+    )  # fmt: skip
+    rows = _rows(shape, max(min(reach), 1))
     starts = np.concatenate([[0], np.cumsum(rows.queries)])
     owner = np.repeat(np.arange(shape.rows), rows.queries)
     within = np.arange(shape.tokens) - starts[owner]
     positions = (rows.lens - rows.queries)[owner] + within
-    slots = rows.table[owner, positions // block_size] * block_size + positions % block_size
     containers.hold_only_padding()
     containers.query_start_loc.fill_(shape.tokens)
     for target, values in (
         (containers.query_start_loc, starts), (containers.seq_lens, rows.lens), (containers.positions, positions),
-        (containers.slot_mapping, slots),
     ):
         target[: len(values)].copy_(torch.from_numpy(values))
-    containers.block_table[: shape.rows].copy_(torch.from_numpy(rows.table))
+    for group, tensors in zip(groups, containers.groups, strict=True):
+        if group.has_slots:
+            _fill_group(group, tensors, rows.lens, num_blocks, (owner, positions))
     return _inputs(containers, shape, rows, (starts, owner, within, positions))
 
 
-def _rows(shape: ReplayShape, width: int, num_blocks: int, block_size: int) -> _Rows:
+def _fill_group(
+    group: KVGroup, tensors: GroupTensors, lens: Ints, num_blocks: int, flat: tuple[Ints, Ints]
+) -> None:
+    """A block table of `lens` tokens a row, and the slots of the flat tokens, given by owner and position."""
+    size, (owner, positions) = group.kernel_block_size, flat
+    table = np.zeros((lens.size, tensors.block_table.shape[1]), dtype=np.int64)
+    taken = 0
+    for row, count in enumerate(-(-lens // size)):
+        table[row, :count] = group.ratio + (taken + np.arange(count)) % ((num_blocks - 1) * group.ratio)
+        taken += count
+    slots = table[owner, positions // size] * size + positions % size
+    tensors.slots[: slots.size].copy_(torch.from_numpy(slots))
+    tensors.block_table[: lens.size].copy_(torch.from_numpy(table))
+
+
+def _rows(shape: ReplayShape, most_tokens: int) -> _Rows:
     queries = np.ones(shape.rows, dtype=np.int64)
     longer = shape.prefill_rows or shape.rows
     queries[shape.rows - longer :] += shared_evenly(shape.tokens - shape.rows, longer)
-    lens = np.clip(shared_evenly(shape.kv_tokens, shape.rows), queries, max(width * block_size, 1))
-    blocks = -(-lens // block_size)
-    table = np.zeros((shape.rows, width), dtype=np.int64)
-    taken = 0
-    for row, count in enumerate(blocks):
-        table[row, :count] = 1 + (taken + np.arange(count)) % (num_blocks - 1)
-        taken += count
-    return _Rows(queries, lens, table)
+    lens = np.clip(shared_evenly(shape.kv_tokens, shape.rows), queries, most_tokens)
+    return _Rows(queries, lens)
 
 
 def _inputs(containers: Containers, shape: ReplayShape, rows: _Rows, flat: tuple[Ints, ...]) -> StepInputs:

@@ -17,6 +17,7 @@ from stepscope.runner.config import RunnerConfig
 from stepscope.runner.devices import make_device
 from stepscope.runner.devices.base import GraphKey
 from stepscope.runner.devices.calibration import load_calibration
+from stepscope.runner.kv_groups import resolve_groups
 from stepscope.runner.model_runner import build_runner
 
 CONFIG = RunnerConfig(
@@ -113,7 +114,8 @@ def test_the_tally_hands_the_ledgers_rows_on() -> None:
 def test_a_rebuilt_step_has_the_rows_tokens_and_kv_of_the_shape(make_runner) -> None:
     runner, config = make_runner()
     containers = runner.inputs.containers
-    inputs = fill_step(containers, shape(tokens=11, rows=5, prefill=2, kv=47), config.num_blocks, config.block_size)
+    wanted = shape(tokens=11, rows=5, prefill=2, kv=47)
+    inputs = fill_step(containers, wanted, config.num_blocks, resolve_groups(config))
     assert inputs.num_scheduled.tolist() == [1, 1, 1, 4, 4]
     assert (int(inputs.seq_lens.sum()), inputs.is_prefilling.tolist()) == (47, [False] * 3 + [True] * 2)
     assert containers.query_start_loc.tolist() == [0, 1, 2, 3, 7, 11, 11, 11, 11]
@@ -127,9 +129,19 @@ def test_a_rebuilt_step_has_the_rows_tokens_and_kv_of_the_shape(make_runner) -> 
     assert slots[11:].tolist() == [-1] * 21
 
 
+def test_a_rebuilt_step_fills_every_group_in_kernel_blocks(make_runner) -> None:
+    runner, config = make_runner(kv_groups=("full", "window=8/16"), block_size=8, kernel_block_size=4)
+    containers = runner.inputs.containers
+    fill_step(containers, shape(tokens=3, rows=3, kv=30), config.num_blocks, resolve_groups(config))
+    for group, first in zip(containers.groups, (2, 4), strict=True):  # the first kernel blocks behind the null block
+        assert group.block_table[:3, :3].flatten().tolist() == list(range(first, first + 9))
+        assert group.slots[:3].tolist() == [4 * block + 1 for block in (first + 2, first + 5, first + 8)]
+
+
 def test_kv_beyond_the_cache_reuses_blocks_and_never_the_null_block(make_runner) -> None:
     runner, config = make_runner()
-    fill_step(runner.inputs.containers, shape(tokens=8, rows=8, kv=8 * 64), config.num_blocks, config.block_size)
+    wanted = shape(tokens=8, rows=8, kv=8 * 64)
+    fill_step(runner.inputs.containers, wanted, config.num_blocks, resolve_groups(config))
     table = runner.inputs.containers.block_table
     assert int(table[:8, :16].min()) == 1
     assert int(table.max()) == config.num_blocks - 1
