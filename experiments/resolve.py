@@ -39,6 +39,8 @@ def resolve(tree: Mapping[str, Any]) -> PointSpec:
     spec = parse_point(tree)
     given = tree.get("runner") or {}
     sizes = {name: given[name] for name in SHARED_SIZES if name in given} | _ahead(spec.runner)
+    if "speculative" in given:
+        sizes["num_speculative_tokens"] = spec.runner.num_drafts
     device = default_device() if spec.device == "auto" else spec.device
     _check_device(device, spec.calibration, spec.cost_model)
     if "model" not in given and device == "cuda":
@@ -53,6 +55,7 @@ def resolve(tree: Mapping[str, Any]) -> PointSpec:
     if "kernel_block_size" not in given:  # a regime that is about kernel blocks says how large they are
         size = workload.parameters.get("kernel_block_size")
         runner = dataclasses.replace(runner, kernel_block_size=size if isinstance(size, int) else None)
+    runner = dataclasses.replace(runner, **_drafts(given, workload))
     _check_skip(spec, workload)
     _check_ahead(spec, workload)
     _validate(runner)
@@ -64,6 +67,7 @@ def resolve(tree: Mapping[str, Any]) -> PointSpec:
 def workload_of(spec: PointSpec) -> Workload:
     """The workload of a resolved point."""
     sizes = {name: getattr(spec.runner, name) for name in SHARED_SIZES} | _ahead(spec.runner)
+    sizes["num_speculative_tokens"] = spec.runner.num_drafts
     steps = measured_steps(spec.measure, spec.device)
     return build_workload(spec.workload, sizes, vocab_size=_vocab_size(spec.runner), steps=steps)
 
@@ -121,6 +125,16 @@ def _check_skip(spec: PointSpec, workload: Workload) -> None:
 def _ahead(runner: RunnerConfig) -> dict[str, bool]:
     """What an asynchronous hand-off asks of the scheduler, unless the spec says otherwise."""
     return {} if runner.token_handoff == "sync" else {"async_scheduling": True}
+
+
+def _drafts(given: Mapping[str, Any], workload: Workload) -> dict[str, Any]:
+    """A regime that is about drafts says how many there are and where they come from, unless the spec does."""
+    from_regime: dict[str, Any] = {}
+    if "speculative" not in given and workload.scheduler.num_speculative_tokens:
+        from_regime["speculative"] = workload.scheduler.num_speculative_tokens
+    if "acceptance" not in given and "acceptance" in workload.parameters:
+        from_regime["acceptance"] = workload.parameters["acceptance"]
+    return from_regime
 
 
 def _check_ahead(spec: PointSpec, workload: Workload) -> None:
