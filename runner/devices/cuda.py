@@ -177,6 +177,7 @@ class CudaDevice:
         if pending is not None:
             self._streams[stream].wait_event(pending)
         self._lanes[stream].border = None
+        self._lanes[stream].wait_for_others()
         self._order.wait(stream, plain)
         if stream == "compute":
             self._marks.aside.discard(plain.stream)
@@ -264,7 +265,7 @@ class CudaDevice:
             return 0
         op, lane, now_ns = self._ledger.new_correlation(), self._lanes[stream], self.clock.now_ns
         timed, pinned, direction = self._timing and size_bytes >= TIMED_COPY_BYTES, "pageable" not in what, str(what[0])
-        if timed and pinned and lane.engine != direction and not lane.is_idle:
+        if timed and pinned and lane.engine != direction and lane.has_kernels:  # behind copies alone it is in the way
             with torch.cuda.stream(self._streams[stream]):
                 self._primer.enqueue(direction)
             lane.border, lane.engine = None, direction
@@ -291,6 +292,8 @@ class CudaDevice:
         return_ns = now_ns()
         self._enqueued(op, stream, consumes)
         end = lane.record(now_ns()) if timing else None
+        if end is not None:
+            lane.kernels = end.number
         self._spans.append((ledger.step, HOST_LANE, name, "launch", None, call_ns, return_ns, 0, op))
         self._rows.waiting.append(
             (ledger.step, op, begin, end, call_ns, return_ns, (lane_of(stream), name, kind), "", True)

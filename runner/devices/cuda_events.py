@@ -80,9 +80,10 @@ class StampLane:
     waiting  stamps that nobody has read yet
     done     number of a stamp that is known to have fired, with all before it: somebody waited for it
     engine   the copy engine ("h2d", "d2h") that ran the last operation, "" when another one did
+    kernels  number of the stamp behind the last operation that was no copy, or behind the last wait for another stream
     """
 
-    __slots__ = ("_number", "_stream", "border", "done", "engine", "last", "timeline", "waiting")
+    __slots__ = ("_number", "_stream", "border", "done", "engine", "kernels", "last", "timeline", "waiting")
 
     def __init__(self, stream: torch.cuda.Stream, timeline: EventTimeline) -> None:
         self.timeline = timeline
@@ -91,13 +92,18 @@ class StampLane:
         self.waiting: deque[Stamp] = deque()
         self.done = 0
         self.engine = ""
+        self.kernels = 0
         self._number = 0
         self._stream = stream
 
     @property
-    def is_idle(self) -> bool:
-        """Whether the host knows that everything on the stream has ended."""
-        return self.border is not None and self.border.number <= self.done
+    def has_kernels(self) -> bool:
+        """Whether what comes next may have to wait for more than copies, as far as the host knows."""
+        return self.kernels > self.done
+
+    def wait_for_others(self) -> None:
+        """What comes next waits for another stream, until the next stamp has fired."""
+        self.kernels = self._number + 1
 
     def record(self, now_ns: int) -> Stamp:
         """A stamp behind everything on the stream. A fresh event is made when the pool runs dry: never a reuse."""

@@ -214,6 +214,9 @@ def test_a_copy_behind_a_kernel_has_its_begin_on_the_copy_engine(gpu):
         busy(device, streams, MS)
         device.host_wait(device.record("compute"), "tokens")
         copy("idle")
+        device.host_wait(device.record("compute"), "tokens")
+        copy("small", size=64)  # which no copy engine runs: what it leaves behind is no reason either
+        copy("behind copies")
         assert device._primer.sent == []
         # WHEN one is queued behind a kernel it gets a primer, on its own stream; one behind a copy needs none
         busy(device, streams, 40 * MS)

@@ -326,15 +326,19 @@ def test_a_mark_shares_the_border_but_where_the_clock_wants_an_event(timeline, a
     assert (bench.lane.last is border) is shared
 
 
-def test_a_lane_is_idle_once_somebody_has_waited_for_its_border(timeline):
+def test_a_lane_has_kernels_until_somebody_has_waited_for_what_is_behind_them(timeline):
     lane = timeline.lane(FakeStream())
-    assert not lane.is_idle, "nobody knows"
+    assert not lane.has_kernels
     (stamp,) = stamped(lane, 10)
-    assert not lane.is_idle
+    lane.kernels = stamp.number
+    assert lane.has_kernels, "nobody knows"
     lane.done = stamp.number
-    assert lane.is_idle
-    lane.border = None  # an operation was enqueued
-    assert not lane.is_idle
+    assert not lane.has_kernels
+    # behind a wait for another stream: until the next stamp has fired
+    lane.wait_for_others()
+    assert lane.has_kernels
+    lane.done = stamped(lane, 20)[0].number
+    assert not lane.has_kernels
 
 
 class TestIdleWork:
