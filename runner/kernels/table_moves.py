@@ -15,7 +15,7 @@ import triton.language as tl
 _CHUNK = 1024
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["total"])
 def _scatter_kernel(pool, bases, widths, packed, total, chunk: tl.constexpr):
     diff = tl.program_id(0)
     lanes = tl.arange(0, chunk)
@@ -26,7 +26,7 @@ def _scatter_kernel(pool, bases, widths, packed, total, chunk: tl.constexpr):
     nulls = tl.load(packed + 4 * total + diff)
     first = tl.load(packed + 5 * total + diff).to(tl.int64)
     target = pool + tl.load(bases + group) + row * tl.load(widths + group) + start
-    source = packed + 6 * total.to(tl.int64) + first
+    source = packed + first + 6 * total
     for at in range(0, count, chunk):
         index = at + lanes
         tl.store(target + index, tl.load(source + index, mask=index < count, other=0), mask=index < count)
@@ -35,7 +35,7 @@ def _scatter_kernel(pool, bases, widths, packed, total, chunk: tl.constexpr):
         tl.store(target + count + index, tl.zeros((chunk,), tl.int32), mask=index < nulls)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["columns"])
 def _gather_kernel(
     pool, bases, widths, step_pool, step_bases, index_map, columns, chunk: tl.constexpr,
 ):  # fmt: skip
@@ -49,8 +49,8 @@ def _gather_kernel(
     for at in range(0, used, chunk):
         index = at + lanes
         live = index < used
-        blocks = tl.load(source + index, mask=live & (slot >= 0), other=0)
-        tl.store(target + index, blocks, mask=live)
+        blocks = tl.load(source + index, mask=live, other=0)
+        tl.store(target + index, tl.where(slot >= 0, blocks, 0), mask=live)
 
 
 def scatter_diffs(pool: Any, packed: torch.Tensor, total: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 pytest.importorskip("triton")
-FILES = ("attention/test_attention_triton.py", "models/test_layer_ops_triton.py")
+FILES = ("attention/test_attention_triton.py", "models/test_layer_ops_triton.py", "test_table_kernels_triton.py")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the files run their kernels by themselves")
