@@ -137,6 +137,9 @@ class Scheduler:
             if state is None or step < state.valid_from_step:
                 cut[req_id] = ()
                 continue
+            if not drafted and state.num_placeholders and len(tokens) == 1:
+                self._take_one(state, tokens[0])
+                continue
             kept = self._take(state, tokens, drafted.get(req_id, NO_DRAFTS), step)
             if kept is not tokens:
                 cut[req_id] = kept
@@ -149,6 +152,17 @@ class Scheduler:
         if not cut:
             return result.sampled
         return {req_id: kept for req_id, tokens in result.sampled.items() if (kept := cut.get(req_id, tokens))}
+
+    def _take_one(self, state: RequestState, token: int) -> None:
+        """The common case of `_take`: one token, no drafts."""
+        state.num_placeholders -= 1
+        place = state.num_tokens
+        state.tokens[place] = token
+        state.num_tokens = place = place + 1
+        if place >= state.limit or (state.stops and token in state.stops):
+            self.ended[state.req_id] = state.limit - place
+        if self._async and place >= state.num_cached_tokens + self._kv.grain:
+            self._kv.remember(state, state.num_computed)  # a block may have waited for its last token
 
     def _take(self, state: RequestState, tokens: tuple[int, ...], drafts: Drafts, step: int) -> tuple[int, ...]:
         """Append the tokens of one request, up to its end; returns those that were taken, the same tuple if all."""

@@ -42,6 +42,7 @@ class RequestState:
         "req_id",
         "request",
         "started",
+        "stops",
         "tokens",
         "valid_from_step",
     )
@@ -65,6 +66,7 @@ class RequestState:
         self.last_step = NEVER
         self.valid_from_step = valid_from_step
         self.started = False
+        self.stops = request.stop_token_ids
 
     @property
     def is_prefilling(self) -> bool:
@@ -77,7 +79,7 @@ class RequestState:
 
     def append(self, tokens: tuple[int, ...]) -> bool:
         """Take sampled tokens, up to `limit` or the first stop token. True when that ended the request."""
-        history, stops = self.tokens, self.request.stop_token_ids
+        history, stops = self.tokens, self.stops
         kept = tokens[: self.limit - self.num_tokens]
         for token in kept:
             history[self.num_tokens] = token
