@@ -4,7 +4,7 @@ Through the door of the device, under torch.profiler: pinned copies of several s
 on an idle stream, pageable ones of 4 KiB, copies back to the host; on the compute and on the copy stream.
 For each kind: how often it was flagged queued, |C| by CUPTI and by events (queued: after correction), the largest
 difference, how many lie within 1.5 us, and for all copies whether the stated bounds hold CUPTI's |C|. The primers
-that the device sends ahead of large queued copies are told by their size.
+that the device sends ahead of queued copies are told by their size.
 
     python benchmarks/gpu/check_copies.py --seconds 22 --out benchmarks/results/h200/copies.json
 """

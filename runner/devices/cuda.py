@@ -4,7 +4,7 @@ Device times come from events. An operation's borders are stamps on its stream, 
 device times wait until the clock corridor of their window is fitted; both are done in small portions while the host
 waits for the device anyway, and to the end in `synchronize`. Host times are the call's. A copy of which no event shows
 that it ran behind other work has no point in time: its begin lies anywhere between the call and the end minus the
-fastest transfer, so it carries that as its error, and `queued` is False. Large copies queued behind a kernel are sent
+fastest transfer, so it carries that as its error, and `queued` is False. Copies queued behind a kernel are sent
 with a primer ahead (see cuda_engine).
 """
 
