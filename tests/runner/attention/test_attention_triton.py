@@ -124,10 +124,37 @@ def test_a_window_hides_what_is_further_back(name, window, monkeypatch):
 
 
 @runs_kernels
-def test_tokens_behind_the_rows_of_a_decode_come_out_as_zeros():
-    """A piecewise graph pads tokens only: five tokens, two rows. Lengths behind the rows are somebody else's memory."""
+@pytest.mark.parametrize("name", ["decode", "padded decode"])
+def test_one_split_writes_its_result_itself(name, monkeypatch):
+    """Rows enough to fill the GPU are not split: no partial results, no reduction; a padding row comes out as zeros."""
+    from stepscope.runner.attention import triton_backend
     from stepscope.runner.attention.triton_backend import TritonAttention
 
+    monkeypatch.setattr(triton_backend, "MAX_SPLITS", 1)
+    monkeypatch.setattr(triton_backend, "reduce_splits", None)
+    batch = make_batch(*CASES[name], group=2)
+    expected, _ = run(TorchAttention(), batch)
+    found, _ = run(TritonAttention(), batch)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    rows = batch[0].num_reqs
+    whole = TritonAttention().attend(batch[1][:rows], *batch[4:], TritonAttention().build(batch[0]))
+    assert not bool(whole[batch[0].num_actual_reqs :].any())
+
+
+@pytest.mark.parametrize(("rows", "splits"), [(1, 32), (8, 8), (32, 2), (64, 1), (256, 1)])
+def test_splits_fill_the_gpu_and_no_more(rows, splits):
+    from stepscope.runner.attention.triton_backend import splits_for
+
+    assert splits_for(rows, kv_heads=8) == splits
+
+
+@runs_kernels
+def test_tokens_behind_the_rows_of_a_decode_come_out_as_zeros(monkeypatch):
+    """A piecewise graph pads tokens only: five tokens, two rows. Lengths behind the rows are somebody else's memory."""
+    from stepscope.runner.attention import triton_backend
+    from stepscope.runner.attention.triton_backend import TritonAttention
+
+    monkeypatch.setattr(triton_backend, "MAX_SPLITS", 2)
     common, query, key, value, *caches = make_batch([(12, 1), (3, 1)], 16, 0, 3)
     behind = torch.full((8,), 4000, dtype=torch.int32, device=DEVICE)
     behind[:2] = common.seq_lens
