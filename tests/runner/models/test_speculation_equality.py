@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-TIGHT = {"max_num_seqs": 16, "num_blocks": 240}
-CUT = {"max_num_batched_tokens": 64, "max_num_seqs": 16, "num_blocks": 100}
+TIGHT = {"max_num_seqs": 12, "num_blocks": 200}
+CUT = {"max_num_batched_tokens": 64, "max_num_seqs": 12, "num_blocks": 90}
+
+
+@pytest.fixture(scope="module")
+def reference(reference):
+    """Half of the requests: enough for a small pool."""
+    some = reference.requests[:14]
+    texts = {request.req_id: reference.outputs[request.req_id] for request in some}
+    return replace(reference, requests=some, outputs=texts)
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +30,8 @@ def test_drafts_by_lookup(run, reference, k):
     # GIVEN real drafts, chunked prompts and a pool that makes requests give way
     outcome = run(reference.requests, speculative=k, ngram_min=1, check="every", **CUT)
     # THEN some are right, some are wrong, and the text is the same
-    assert outcome.num_cut > 20
-    assert outcome.num_resumed > 1
+    assert outcome.num_cut > 5
+    assert outcome.num_resumed > 0
     assert 0 < outcome.num_accepted < outcome.num_drafts
     assert outcome.held["draft_places"] > 10
     assert outcome.outputs == reference.outputs
@@ -40,7 +50,7 @@ def test_drafts_by_lookup(run, reference, k):
 def test_synthetic_drafts(run, reference, known, acceptance, k, share):
     outcome = run(reference.requests, known=known, speculative=k, acceptance=acceptance, check="every", **CUT)
     assert share[0] <= outcome.num_accepted / outcome.num_drafts <= share[1]
-    assert outcome.num_resumed > 1
+    assert outcome.num_resumed > 0
     assert outcome.outputs == reference.outputs
 
 
@@ -62,12 +72,33 @@ def test_other_strategies_verify_the_same_text(run, reference, known, switches):
     assert outcome.outputs == reference.outputs
 
 
+@pytest.mark.parametrize(
+    "switches",
+    [
+        {"copy_stream": "dedicated", "device_buffers": "double", "commit_order": "last"},
+        {"copy_stream": "dedicated", "device_buffers": "staged_d2d", "h2d_packing": "packed"},
+        {"graph_mode": "full_and_piecewise", "capture_sizes": (10, 25, 50, 100), "device": "sim"},
+        {"batch_state": "stable_slots", "block_table_commit": "staged", "slot_mapping": "torch"},
+        {"batch_state": "rebuild", "token_handoff": "async_scatter", "reorder": "decode_first"},
+    ],
+    ids=lambda switches: ",".join(map(str, switches.values())),
+)
+def test_other_strategies_leave_the_correction_to_the_device(run, reference, known, switches):
+    chosen = {"token_handoff": "async_auto"} | switches
+    outcome = run(
+        reference.requests, known=known, speculative=4, acceptance="synthetic:0.6", correction="device", **TIGHT,
+        **chosen,
+    )  # fmt: skip
+    assert outcome.num_accepted > 100
+    assert outcome.outputs == reference.outputs
+
+
 def test_a_forced_reset_drops_drafts(run, reference, known):
     outcome = run(
         reference.requests, known=known, speculative=3, acceptance="synthetic:alternate", resets=(5, 12, 13),
         check="every", **TIGHT,
     )  # fmt: skip
-    assert outcome.num_resumed >= 16
+    assert outcome.num_resumed >= 12
     assert outcome.outputs == reference.outputs
 
 
@@ -83,7 +114,7 @@ def test_two_steps_in_flight_with_counts_corrected_on_the_host(run, reference, k
         reference.requests, known=known, speculative=4, ngram_min=1, acceptance=acceptance, check="every",
         token_handoff="async_auto", **CUT,
     )  # fmt: skip
-    assert outcome.num_resumed > 1
+    assert outcome.num_resumed > 0
     assert (outcome.num_accepted > 0) == (acceptance != "synthetic:none")
     assert outcome.outputs == reference.outputs
 
@@ -94,6 +125,6 @@ def test_two_steps_in_flight_with_counts_corrected_on_the_device(run, reference,
         reference.requests, known=known, speculative=4, acceptance=acceptance, correction="device",
         token_handoff="async_auto", check="every", **CUT,
     )  # fmt: skip
-    assert outcome.num_resumed > 1
+    assert outcome.num_resumed > 0
     assert (outcome.num_accepted > 0) == (acceptance != "synthetic:none")
     assert outcome.outputs == reference.outputs
