@@ -100,12 +100,17 @@ class StagedTable:
         """Whether the mirror changed since the step's device table was last published."""
         return self._outdated[self._sets.current]
 
-    def touch(
-        self, row: int | npt.NDArray[np.intp], start: int | npt.NDArray[np.int32] = 0,
-        end: int | npt.NDArray[np.int32] | None = None,
+    def touch(self, row: int, start: int = 0, end: int | None = None) -> None:
+        """The mirror's row was written, before the column `end` (None: anywhere)."""
+        self._note(row, self.mirror.shape[1] if end is None else end)
+
+    def touch_each(
+        self, rows: npt.NDArray[np.intp], starts: npt.NDArray[np.int32], ends: npt.NDArray[np.int32]
     ) -> None:
-        """The mirror's row, or rows, were written, before the column `end` (None: anywhere)."""
-        last = self.mirror.shape[1] if end is None else end if isinstance(end, int) else int(np.maximum.reduce(end))
+        """The same of distinct rows."""
+        self._note(rows, int(np.maximum.reduce(ends, initial=0)))
+
+    def _note(self, row: int | npt.NDArray[np.intp], last: int) -> None:
         self._columns = max(self._columns, last)
         self._outdated = [True] * self._sets.count
         self._stale[:, row] = True

@@ -51,10 +51,17 @@ class DiffTable:
         self._there = np.zeros(rows, dtype=np.int32)  # columns of the device's row that may be other than null
         self.dirty = False
 
-    def touch(self, row: int | npt.NDArray[np.intp], start: int | IntArray, end: int | IntArray) -> None:
-        """Columns from `start` on of the row, or of distinct rows, were written; from `end` on they are null."""
-        self._first[row] = np.minimum(self._first[row], start)
+    def touch(self, row: int, start: int, end: int) -> None:
+        """Columns from `start` on of the row were written; from `end` on they are null."""
+        if start < self._first[row]:
+            self._first[row] = start
         self._ends[row] = end
+        self.dirty = True
+
+    def touch_each(self, rows: npt.NDArray[np.intp], starts: IntArray, ends: IntArray) -> None:
+        """The same of distinct rows."""
+        self._first[rows] = np.minimum(self._first.take(rows), starts)
+        self._ends[rows] = ends
         self.dirty = True
 
     def take(self) -> RowDiffs:

@@ -14,7 +14,7 @@ from .device_sets import DeviceSets
 from .growing import GrowingBuffer
 from .road import Road
 from .staged import StagedTable
-from .table_diffs import FIELDS, DiffTable, RowDiffs, Source, pack
+from .table_diffs import FIELDS, DiffTable, IntArray, RowDiffs, Source, pack
 from .table_kernels import TableKernels
 from .table_pool import TablePool
 
@@ -29,13 +29,15 @@ class Part(Protocol):
         """Whether something changed that the step's device table has not got."""
         ...
 
-    def touch(
-        self, row: int | npt.NDArray[np.intp], start: int | npt.NDArray[np.int32], end: int | npt.NDArray[np.int32]
-    ) -> None:
-        """Columns from `start` on of the row, or of distinct rows, were written; from `end` on they are null.
+    def touch(self, row: int, start: int, end: int) -> None:
+        """Columns from `start` on of the row were written; from `end` on they are null.
 
         Whatever is not told here may never reach the device.
         """
+        ...
+
+    def touch_each(self, rows: npt.NDArray[np.intp], starts: IntArray, ends: IntArray) -> None:
+        """The same of distinct rows."""
         ...
 
 
@@ -145,13 +147,17 @@ class DirtyTable:
         self._lacking[current] = False
         return rows
 
-    def touch(
-        self, row: int | npt.NDArray[np.intp], start: int | npt.NDArray[np.int32], end: int | npt.NDArray[np.int32]
-    ) -> None:
-        """The row, or rows, will travel whole."""
+    def touch(self, row: int, start: int, end: int) -> None:
+        """The row will travel whole."""
         self._lacking[:, row] = True
         self._outdated = [True] * len(self._outdated)
         self.staged.touch(row, start, end)
+
+    def touch_each(self, rows: npt.NDArray[np.intp], starts: IntArray, ends: IntArray) -> None:
+        """The rows will travel whole."""
+        self._lacking[:, rows] = True
+        self._outdated = [True] * len(self._outdated)
+        self.staged.touch_each(rows, starts, ends)
 
     def ids(self, diffs: RowDiffs, firsts: npt.NDArray[np.int32], out: npt.NDArray[np.int32]) -> None:
         """Whole rows behind each other."""

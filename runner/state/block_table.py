@@ -56,7 +56,7 @@ class BlockTable:
         reach = np.maximum(self._reach.take(rows), ends)
         self._reach[rows] = reach
         self.columns_used = max(last, self.columns_used)
-        self.staging.touch(rows, places, reach)
+        self.staging.touch_each(rows, places, reach)
 
     def null_before(self, rows: npt.NDArray[np.intp] | slice, counts: npt.NDArray[np.int32]) -> None:
         """Null the first `counts` entries of each of `rows`; the rows stay as long as they are."""

@@ -38,6 +38,7 @@ class CachedMerge:
         """
         residents = self._residents_of(cached)
         if residents is not None:
+            self.batch.residents_are(cached.req_ids, residents.rows)
             self._merge_residents(cached, residents, step)
             return []
         requests, row_of = self.requests, self.batch.row_of
@@ -61,13 +62,10 @@ class CachedMerge:
         if self.batch.counts_in_states:
             for state, count in zip(residents.states, cached.num_computed_tokens, strict=True):
                 state.num_computed_tokens = count
-        if cached.new_block_ids.count(None) == len(cached.new_block_ids):
-            return
+        grown = [(index, blocks) for index, blocks in enumerate(cached.new_block_ids) if blocks is not None]
         singles: list[int] = []
         num_groups = len(self.batch.block_tables.tables)
-        for index, blocks in enumerate(cached.new_block_ids):
-            if blocks is None:
-                continue
+        for index, blocks in grown:
             if len(blocks) == num_groups and len(blocks[0]) == 1 and (num_groups == 1 or _singles(blocks)):
                 singles.append(index)
             else:

@@ -132,6 +132,9 @@ class InputBatch:
         self.changed = True
         return row
 
+    def residents_are(self, req_ids: tuple[str, ...], rows: npt.NDArray[np.intp]) -> None:
+        """Somebody has looked up where these live, for whoever is interested until the step is settled."""
+
     def settle(self, num_scheduled: Mapping[str, int]) -> None:
         """Membership is complete: put the requests of the step in order; here by packing the rows."""
         self.condense()

@@ -39,6 +39,7 @@ class SlotBatch(InputBatch):
         self._step_ids: tuple[str, ...] = ()
         self._decode_query_len = config.decode_query_len
         self._resident = object()
+        self._known: tuple[tuple[str, ...], Slots] = ((), self._rows)
         super().__init__(config, block_tables, history)
 
     @property
@@ -74,6 +75,15 @@ class SlotBatch(InputBatch):
     def condense(self) -> None:
         """Slots stay where they are; holes wait for the next request."""
 
+    def begin_step(self) -> None:
+        """Forget what was looked up for the step before: its slots may have changed hands."""
+        super().begin_step()
+        self._known = ((), self._known[1][:0])
+
+    def residents_are(self, req_ids: tuple[str, ...], rows: Slots) -> None:
+        """Remember it for the index map."""
+        self._known = (req_ids, rows)
+
     def settle(self, num_scheduled: Mapping[str, int]) -> None:
         """Make the index map of a step. An id without a slot is left out: whoever asked for it will be told."""
         ids = tuple(num_scheduled)
@@ -85,13 +95,22 @@ class SlotBatch(InputBatch):
         if ids == self.req_ids and not self.changed:
             return
         try:
-            self._rows = np.fromiter(map(self.row_of.__getitem__, ids), dtype=np.intp, count=len(ids))
+            self._rows = self._look_up(ids)
         except KeyError:
             ids = tuple(req_id for req_id in ids if req_id in self.row_of)
             self._rows = np.asarray([self.row_of[req_id] for req_id in ids], dtype=np.intp)
         self._step_ids = ids
         self.block_tables.arrange(self._rows)
         self.changed = True
+
+    def _look_up(self, ids: tuple[str, ...]) -> Slots:
+        """The slots of `ids`. The residents, whom the merge has looked up already, mostly stand in front."""
+        known_ids, known = self._known
+        if ids[: len(known_ids)] != known_ids:
+            known_ids, known = (), known[:0]
+        rest = ids[len(known_ids) :]
+        slots = np.fromiter(map(self.row_of.__getitem__, rest), dtype=np.intp, count=len(rest))
+        return np.concatenate((known, slots))
 
     def scheduled(self, num_scheduled: Mapping[str, int]) -> IntArray:
         """[R] tokens of each request in the step's order."""

@@ -41,7 +41,11 @@ class MemoryStaging:
         self.dirty = True
 
     def touch(self, row, start, end):
-        self.touched.update(np.atleast_1d(row).tolist())
+        self.touched.add(row)
+        self.dirty = True
+
+    def touch_each(self, rows, starts, ends):
+        self.touched.update(rows.tolist())
         self.dirty = True
 
 

@@ -229,7 +229,7 @@ def test_a_slot_takes_no_column_that_was_never_written(ledger, sim):
     table.mirror[1, :2] = (3, 4)
     table.touch(1, 0, 2)
     table.mirror[2, 2:4] = (5, 6)
-    table.touch(np.array([2]), np.array([2]), np.array([4]))
+    table.touch_each(np.array([2]), np.array([2]), np.array([4]))
     table.mirror[:, 4:] = 99  # planted behind the last column that anybody reported
     for _ in range(2):
         table.publish(4)

@@ -46,10 +46,12 @@ def test_rows_that_were_given_up_travel_once_more_as_null_rows(make):
     _, factory = make(1)
     table = factory.table("blocks", factory.pools(4, [2]))
     table.mirror[:3, 0] = (1, 2, 3)
-    table.touch(np.arange(3))
+    for row in np.arange(3).tolist():
+        table.touch(row)
     table.publish(3)
     table.mirror[1:] = 0
-    table.touch(np.array([1, 2]))
+    for row in np.array([1, 2]).tolist():
+        table.touch(row)
     used = []
     for _ in range(2):
         table.publish(1)
@@ -63,13 +65,15 @@ def test_each_device_table_hears_of_given_up_rows_and_of_changes_by_itself(make)
     sets, factory = make(2)
     table = factory.table("blocks", factory.pools(3, [1]))
     table.mirror[:] = 5
-    table.touch(np.arange(3))
+    for row in np.arange(3).tolist():
+        table.touch(row)
     for height in (3, 3):
         sets.advance()
         table.publish(height)
     assert not table.dirty
     table.mirror[1:] = 0
-    table.touch(np.array([1, 2]))
+    for row in np.array([1, 2]).tolist():
+        table.touch(row)
     seen = []
     for _ in range(2):
         sets.advance()
@@ -93,7 +97,8 @@ def test_after_every_publish_the_steps_table_is_the_mirror(make, count, seed):
             table.mirror[row] = step if row < height else 0
             table.touch(row)
         table.mirror[height:] = 0
-        table.touch(np.arange(height, 8))
+        for row in np.arange(height, 8).tolist():
+            table.touch(row)
         sets.advance()
         table.publish(height)
         assert table.gpu.tolist() == table.mirror.tolist()

@@ -289,7 +289,7 @@ def test_mutant_a_difference_that_is_forgotten_when_a_row_comes_back(monkeypatch
     touch = DiffTable.touch
 
     def forget(self, row, start, end):
-        if np.ndim(row) or start or not self._there[row]:  # the device has nothing of a row that is new
+        if start or not self._there[row]:  # the device has nothing of a row that is new
             touch(self, row, start, end)
 
     monkeypatch.setattr(DiffTable, "touch", forget)
@@ -318,12 +318,12 @@ def test_mutant_a_stale_index_map(monkeypatch):
 
 
 def test_mutant_dirty_rows_that_only_one_set_hears_of(monkeypatch):
-    def touch(self, row, start, end):
-        self._lacking[self._sets.current, row] = True
+    def touch_each(self, rows, starts, ends):
+        self._lacking[self._sets.current, rows] = True
         self._outdated = [True] * len(self._outdated)
-        self.staged.touch(row)
+        self.staged.touch_each(rows, starts, ends)
 
-    monkeypatch.setattr(DirtyTable, "touch", touch)
+    monkeypatch.setattr(DirtyTable, "touch_each", touch_each)
     assert corrupted("dirty_rows", "in_place", sets=2)
     assert not corrupted("dirty_rows", "in_place")
 

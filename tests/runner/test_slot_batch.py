@@ -136,6 +136,19 @@ def test_steady_steps_keep_their_objects():
     assert b.batch.epoch is before[3]
 
 
+def test_slots_that_changed_hands_are_looked_up_anew():
+    # GIVEN b in slot 0 and a in slot 1, and a steady step in the order a, b
+    b = Bench()
+    b.update({"b": 1, "a": 1}, [("b", [1], [1], {}), ("a", [2], [2], {})])
+    b.update({"a": 1, "b": 1}, cached=[("a", 1, None), ("b", 1, None)])
+    assert b.batch.rows.tolist() == [1, 0]
+    # WHEN both come back from a forced reset
+    b.update({"a": 1, "b": 1}, cached=[("a", 0, [8]), ("b", 0, [9])], resumed=["a", "b"], history={"a": [2], "b": [1]})
+    # THEN the map names the slots that they have now
+    assert b.batch.rows.tolist() == [b.batch.row_of["a"], b.batch.row_of["b"]] == [0, 1]
+    assert [row[0] for row in b.table()[:2]] == [8, 9]
+
+
 def test_a_stranger_is_refused():
     b = Bench()
     with pytest.raises(UsageError, match="step 0: request 'x' is scheduled, but neither new nor cached"):
