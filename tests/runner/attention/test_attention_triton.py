@@ -21,6 +21,7 @@ CASES = {
     "decode": ([(0, 1), (5, 1), (40, 1)], 4, 0, 0),
     "padded decode": ([(12, 1), (3, 1)], 16, 2, 2),
     "padded mixed": ([(2, 6), (0, 1)], 1, 2, 5),
+    "chunk across a tile": ([(20, 14)], 4, 0, 0),  # its first query must not see the rest of the first 32 keys
 }
 if ON_GPU:  # minutes in the interpreter
     CASES["long prompt"] = ([(50, 700), (0, 66), (3000, 1)], 16, 0, 0)
