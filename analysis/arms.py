@@ -28,7 +28,7 @@ ORDER = "runner.commit_order"
 ARMS = ("first", "last", "skip")
 COPYING = ("first", "last")
 COPIES = ("table_copy_queued_ns", "table_copy_p50_ns")
-"""Figures of |C|, the better one first."""
+"""Figures of |C|, neither of which reads short."""
 DIFFERENCES = {
     "last_minus_first": ("last", "first"), "first_minus_skip": ("first", "skip"), "last_minus_skip": ("last", "skip"),
 }
@@ -63,8 +63,9 @@ def pair_orders(points: Iterable[ArmPoint], order: str = ORDER, metric: str = "p
     first_minus_skip_ns           exposed, measured
     last_minus_skip_ns            should be |C| under synchronous scheduling
     X_low_ns, X_high_ns           of each of the three, 95 % over launches; null with fewer than two
-    copy_ns                       |C| as measured behind other work, else the shorter one of arms first and last: events
-                                  around a copy that finds its stream idle read long, never short
+    copy_ns                       |C|, the least of what arms first and last say: of events around their copies, which
+                                  read long where a copy finds its stream idle, and of copies behind other work, whose
+                                  memory may lie farther away; nothing makes a copy shorter than it is
     unexplained_ns                last_minus_skip_ns - copy_ns
     copy_share, _low, _high       last_minus_skip / |C|, by launch
     exposed_step_ns, commit_step_ns   by the replay in arm first: copy free, copy and call free
@@ -141,12 +142,8 @@ def _copies(arms: Mapping[str, list[ArmPoint]]) -> dict[int, Fraction]:
 
 
 def _copy(arms: Mapping[str, list[ArmPoint]]) -> Fraction | None:
-    for metric in COPIES:
-        found = [_mean(arms.get(arm, []), metric) for arm in COPYING]
-        known = [value for value in found if value is not None]
-        if known:
-            return min(known)
-    return None
+    found = [_mean(arms.get(arm, []), metric) for metric in COPIES for arm in COPYING]
+    return min((value for value in found if value is not None), default=None)
 
 
 def _columns(interval: Interval | None, name: str, unit: str) -> dict[str, Fraction | None]:

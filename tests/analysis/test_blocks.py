@@ -18,15 +18,16 @@ def test_a_launch_is_the_median_over_pairs_of_steps_whatever_drifts():
     # GIVEN a drift of 100 a round that both arms share, one round that was disturbed, and a difference of 7
     left = blocks(107, 207, 9_000, 407, 507)
     right = blocks(100, 200, 300, 400, 500)
-    assert step_differences(left, right) == [7] * 3 + [(8_700 + 7) / 2] * 3  # two by two; the fifth is left over
-    assert launch_difference(left + blocks(607, first=15), right + blocks(600, first=15)) == 7
+    assert step_differences(left, right) == [7] * 6 + [8_700] * 3 + [7] * 3  # the fifth round is left over
+    assert launch_difference(left, right) == 7
 
 
-def test_what_grows_from_block_to_block_cancels_over_two_rounds():
+def test_what_grows_from_block_to_block_leaves_the_median_over_rounds():
     # GIVEN a period that grows by 10 a block, turns A B | B A, and a difference of 7
-    left = (Block(0, (107,)), Block(3, (137,)))
-    right = (Block(1, (110,)), Block(2, (120,)))
-    assert step_differences(left, right) == [7]
+    left = (Block(0, (107,)), Block(3, (137,)), Block(4, (147,)))
+    right = (Block(1, (110,)), Block(2, (120,)), Block(5, (150,)))
+    assert step_differences(left, right) == [-3, 17]
+    assert launch_difference(left, right) == 7
     assert launch_difference(left[:1], right[:1]) == -3  # one round alone cannot tell
 
 
@@ -89,8 +90,11 @@ def test_the_copy_is_the_shorter_one_of_the_two_arms_that_make_it():
     assert row["copy_share"] == pytest.approx((153 / 160 + 153 / 150) / 2)
 
 
-def test_a_copy_that_was_timed_behind_other_work_is_the_measure():
-    arms = [point("first", 0, 1_040), point("last", 0, 1_153), point("skip", 0, 1_000)]
+def test_a_copy_that_was_timed_behind_other_work_counts_where_it_is_the_shorter_one():
+    arms = [point("first", 0, 1_040, copy=172), point("last", 0, 1_153, copy=157), point("skip", 0, 1_000)]
+    for arm in arms:
+        arm.summary.metrics["table_copy_queued_ns"] = 182  # its memory lay farther away
+    assert pair_orders(arms).iloc[0]["copy_ns"] == 157
     for arm, queued in zip(arms, (155, 154, None), strict=True):
         arm.summary.metrics["table_copy_queued_ns"] = queued
     row = pair_orders(arms).iloc[0]
