@@ -98,8 +98,8 @@ def _residual(
     draft = drafts[rows, column].to(torch.int64)
     rejected = (accepted < drafts.shape[1]) & (draft >= 0)
     if proposal is None:
-        rest = target.clone()
-        rest[rows[rejected], draft[rejected]] = 0.0
+        at = draft.clamp(min=0)[:, None]  # scattered, not masked: the number of masked rows would have to be waited for
+        rest = target.scatter(1, at, target.gather(1, at).masked_fill(rejected[:, None], 0.0))
     else:
         rest = torch.where(rejected[:, None], (target - proposal[rows, column]).clamp_(min=0.0), target)
     return torch.where(rest.sum(dim=1, keepdim=True) > 0, rest, target)

@@ -13,7 +13,10 @@ import pytest
 import torch
 
 pytest.importorskip("triton")
-FILES = ("attention/test_attention_triton.py", "models/test_layer_ops_triton.py", "test_table_kernels_triton.py")
+FILES = (
+    "attention/test_attention_triton.py", "models/test_layer_ops_triton.py", "test_table_kernels_triton.py",
+    "test_draft_counts_triton.py",
+)  # fmt: skip
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the files run their kernels by themselves")
