@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,8 +38,10 @@ def import_capture(
     _check(folder)
     options = CaptureOptions(salvage=salvage, phase_map=load_phase_map(phase_map) if phase_map else None)
     capture = read_capture(paths, options)
-    capture.save(folder)
-    text = render_capture(capture_figures(capture.tables, capture.meta), "text", name=paths[0].name)
+    with ThreadPoolExecutor(1) as writer:  # packing the tables keeps another core busy
+        saved = writer.submit(capture.save, folder)
+        text = render_capture(capture_figures(capture.tables, capture.meta), "text", name=paths[0].name)
+        saved.result()
     return Imported(folder, text)
 
 

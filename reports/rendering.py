@@ -12,7 +12,7 @@ from .document import Document
 from .html import render_html
 from .jsonable import to_json
 from .markdown import render_markdown
-from .pages.capture import capture_document
+from .pages.capture import capture_document, capture_summary
 from .pages.index import index_document
 from .pages.recording import recording_document
 from .pages.sweep import sweep_document
@@ -45,7 +45,7 @@ def render_capture(figures: CaptureFigures, format: Format = "html", *, name: st
     _check(format)
     if format == "json":
         return to_json(capture_report(figures, name))
-    return WRITERS[format](capture_document(figures, name))
+    return WRITERS[format]((capture_summary if format == "text" else capture_document)(figures, name))
 
 
 def render_sweep(sweep: SweepView, format: Format = "html") -> str:

@@ -58,6 +58,7 @@ def copy_figures(rows: CaptureRows) -> tuple[CopyFigures, ...]:
     copies = rows.copies
     if not len(copies):
         return ()
+    kernels = {place: _kernels(rows, place) for place in np.unique(copies.device).tolist()}
     group, first = grouped(copies.device, copies.direction, copies.src_kind, copies.dst_kind)
     found = []
     for number, row in enumerate(first.tolist()):
@@ -71,7 +72,7 @@ def copy_figures(rows: CaptureRows) -> tuple[CopyFigures, ...]:
                 dst_kind=_text(rows.dst_kinds, copies.dst_kind[row]), copies=int(chosen.sum()),
                 size_bytes=total_bytes(copies.size_bytes[chosen]), sum_ns=int(copies.duration[chosen].sum()),
                 union_ns=length(spans),
-                hidden_under_kernels_ns=overlap(spans, _kernels(rows, int(copies.device[row]))),
+                hidden_under_kernels_ns=overlap(spans, kernels[int(copies.device[row])]),
             )
         )
     return tuple(sorted(found, key=lambda own: (own.rank or 0, own.device, -own.sum_ns)))

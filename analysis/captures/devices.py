@@ -56,7 +56,7 @@ class DeviceFigures:
 
 def device_figures(rows: CaptureRows) -> tuple[DeviceFigures, ...]:
     """A row a device that executed something, in order of rank and name."""
-    work = rows.all_work
+    work = rows.work
     communicates = np.array([_COMMUNICATION.search(name) is not None for name in (*rows.names, "")], dtype=np.bool_)
     found = [
         _figures(key, work.taken(work.device == place), communicates)

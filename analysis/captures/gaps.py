@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...instrumentation.sources.arrays import BoolArray, LongArray, grouped
-from ...instrumentation.sources.nesting import segments
+from ...instrumentation.sources.nesting import depths, in_order, parents, segments
 from ...instrumentation.sources.trace import HOST_KINDS, OVERHEAD
 from ..intervals import merge, overlap
 from .devices import idle_gaps
@@ -79,15 +79,15 @@ def _device(rows: CaptureRows, launches: Launches, place: int) -> GapFigures:
     gaps = _gaps(rows, work, call)
     idle, length = gaps.idle, gaps.idle[:, 1] - gaps.idle[:, 0]
     thread = _main_thread(rows, call)
-    pieces = _pieces(rows, thread)
+    own = _overlapping(rows, thread, idle)
     overhead = _overhead(rows, np.unique(work.process))
-    key, covered = rows.devices[place], _covered(idle, pieces)
+    key = rows.devices[place]
     return GapFigures(
         device=key.device, rank=key.rank, gaps=len(idle), idle_ns=int(length.sum()),
         late_ns=int(gaps.late[gaps.known].sum()),
         late_known_ns=int(length[gaps.known].sum()), overhead_ns=overlap(idle, overhead),
-        thread=rows.threads[thread] if thread >= 0 else None, host=_shares(rows, pieces, covered, int(length.sum())),
-        longest=_longest(rows, work, gaps, pieces, overhead),
+        thread=rows.threads[thread] if thread >= 0 else None, host=_shares(rows, own, idle, int(length.sum())),
+        longest=_longest(rows, work, gaps, own, overhead),
     )
 
 
@@ -120,19 +120,12 @@ def _main_thread(rows: CaptureRows, call: LongArray) -> int:
     return int(threads[np.argmax(counts)])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Pieces:
-    """Disjoint stretches of the thread's time with the host row that is innermost there, sorted."""
-
-    start: LongArray
-    end: LongArray
-    row: LongArray
-
-
-def _pieces(rows: CaptureRows, thread: int) -> _Pieces:
-    own = np.flatnonzero((rows.host.thread == thread) & (rows.host.kind != OVERHEAD))
-    start, end, row = segments(rows.host.start[own], rows.host.end[own])
-    return _Pieces(start, end, own[row])
+def _overlapping(rows: CaptureRows, thread: int, idle: LongArray) -> LongArray:
+    """Host rows of the thread that overlap a gap, outer ones first."""
+    host = rows.host
+    own = np.flatnonzero((host.thread == thread) & (host.kind != OVERHEAD))
+    own = own[_covered(idle, host.start[own], host.end[own]) > 0]
+    return own[in_order(host.start[own], host.end[own])]
 
 
 def _overhead(rows: CaptureRows, processes: LongArray) -> LongArray:
@@ -140,39 +133,55 @@ def _overhead(rows: CaptureRows, processes: LongArray) -> LongArray:
     return merge(host.intervals[(host.kind == OVERHEAD) & np.isin(host.process, processes)])
 
 
-def _covered(idle: LongArray, pieces: _Pieces) -> LongArray:
-    """Idle time within each piece: both are sorted and disjoint, so running totals tell."""
+def _covered(idle: LongArray, start: LongArray, end: LongArray) -> LongArray:
+    """Idle time within each [start, end): gaps are sorted and disjoint, so running totals tell."""
+    if not len(idle):
+        return np.zeros(len(start), dtype=np.int64)
     total = np.concatenate(([0], np.cumsum(idle[:, 1] - idle[:, 0])))
 
     def until(time: LongArray) -> LongArray:
         place = np.searchsorted(idle[:, 0], time, side="right")
-        before = np.maximum(place - 1, 0)
-        return total[place] - np.where(place > 0, np.maximum(idle[before, 1] - time, 0), 0)
+        over = np.maximum(idle[np.maximum(place - 1, 0), 1] - time, 0)
+        return total[place] - np.where(place > 0, over, 0)
 
-    if not len(idle):
-        return np.zeros(len(pieces.row), dtype=np.int64)
-    return until(pieces.end) - until(pieces.start)
+    return until(end) - until(start)
 
 
-def _shares(rows: CaptureRows, pieces: _Pieces, covered: LongArray, idle_ns: int) -> tuple[HostShare, ...]:
+def _innermost(rows: CaptureRows, own: LongArray, idle: LongArray) -> tuple[LongArray, LongArray]:
+    """(host row, idle time during which it was the innermost): its own less that of what it directly contains.
+
+    Where ranges cross instead of nesting that would count twice; then time is cut into pieces.
+    """
+    start, end = rows.host.start[own], rows.host.end[own]
+    inside = _covered(idle, start, end)
+    parent = parents(start, end, depths(start, end))
+    alone = inside.copy()
+    np.subtract.at(alone, parent[parent >= 0], inside[parent >= 0])
+    if (alone >= 0).all() and (end[parent[parent >= 0]] >= end[parent >= 0]).all():
+        return own, alone
+    begin, finish, row = segments(start, end)
+    return own[row], _covered(idle, begin, finish)
+
+
+def _shares(rows: CaptureRows, own: LongArray, idle: LongArray, idle_ns: int) -> tuple[HostShare, ...]:
     host, found = rows.host, []
-    if len(pieces.row):
-        group, head = grouped(host.kind[pieces.row], host.name[pieces.row])
+    row, alone = _innermost(rows, own, idle)
+    if len(row):
+        group, head = grouped(host.kind[row], host.name[row])
         sums = np.zeros(len(head), dtype=np.int64)
-        np.add.at(sums, group, covered)
+        np.add.at(sums, group, alone)
         for number, place in enumerate(head.tolist()):
-            row = pieces.row[place]
             if sums[number]:
-                found.append((HOST_KINDS[host.kind[row]], rows.names[host.name[row]], int(sums[number])))
-    rest = idle_ns - int(covered.sum())
+                found.append((HOST_KINDS[host.kind[row[place]]], rows.names[host.name[row[place]]], int(sums[number])))
+    rest = idle_ns - int(alone.sum())
     shares = [HostShare(kind, name, time, time / idle_ns) for kind, name, time in found]
     if rest:
         shares.append(HostShare(None, None, rest, rest / idle_ns))
-    return tuple(sorted(shares, key=lambda own: (-own.idle_ns, own.name or "")))
+    return tuple(sorted(shares, key=lambda share: (-share.idle_ns, share.name or "")))
 
 
 def _longest(
-    rows: CaptureRows, work: DeviceWork, gaps: _Gaps, pieces: _Pieces, overhead: LongArray
+    rows: CaptureRows, work: DeviceWork, gaps: _Gaps, own: LongArray, overhead: LongArray
 ) -> tuple[Gap, ...]:
     length = gaps.idle[:, 1] - gaps.idle[:, 0]
     found = []
@@ -180,7 +189,7 @@ def _longest(
         row, idle = gaps.following[place], gaps.idle[place]
         name = rows.names[work.name[row]] if work.kind[row] != KIND_COPY else None
         late = int(gaps.late[place]) if gaps.known[place] else None
-        during = _during(rows, pieces, idle)
+        during = _during(rows, own, idle)
         found.append(
             Gap(int(idle[0]), int(length[place]), DEVICE_KIND_NAMES[work.kind[row]], name, late, *during,
                 overlap(idle, overhead))
@@ -188,20 +197,19 @@ def _longest(
     return tuple(found)
 
 
-def _during(rows: CaptureRows, pieces: _Pieces, gap: LongArray) -> tuple[str | None, str | None]:
+def _during(rows: CaptureRows, own: LongArray, gap: LongArray) -> tuple[str | None, str | None]:
     """(kind, name) of what the thread was in for most of the gap."""
-    first = int(np.searchsorted(pieces.end, gap[0], side="right"))
-    stop = int(np.searchsorted(pieces.start, gap[1], side="left"))
-    if stop <= first:
+    host = rows.host
+    near = own[(host.start[own] < gap[1]) & (host.end[own] > gap[0])]
+    begin, finish, row = segments(host.start[near], host.end[near])
+    shared = np.minimum(finish, gap[1]) - np.maximum(begin, gap[0])
+    row, shared = near[row[shared > 0]], shared[shared > 0]
+    if not len(row):
         return None, None
-    shared = np.minimum(pieces.end[first:stop], gap[1]) - np.maximum(pieces.start[first:stop], gap[0])
-    row = pieces.row[first:stop]
-    names, place = np.unique(rows.host.name[row], return_inverse=True)
-    sums = np.zeros(len(names), dtype=np.int64)
-    np.add.at(sums, place, shared)
-    if int(sums.max()) * 2 < int(gap[1] - gap[0]) - int(sums.sum()):
+    group, head = grouped(host.kind[row], host.name[row])
+    sums = np.zeros(len(head), dtype=np.int64)
+    np.add.at(sums, group, shared)
+    most = int(np.argmax(sums))
+    if int(sums[most]) < int(gap[1] - gap[0]) - int(sums.sum()):
         return None, None
-    name = names[np.argmax(sums)]
-    kind = rows.host.kind[row[rows.host.name[row] == name][0]]
-    return HOST_KINDS[kind], rows.names[name]
-
+    return HOST_KINDS[host.kind[row[head[most]]]], rows.names[host.name[row[head[most]]]]

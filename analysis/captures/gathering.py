@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 
 from ...instrumentation.recording.meta import RecordingMeta
@@ -33,25 +35,29 @@ def gather(tables: Tables, meta: RecordingMeta) -> CaptureRows:
     timed = _timed(spans)
     where = _Places(meta, keys, spans, copies, process)
     phases = _phase_codes(spans, copies)
-    span_name, names = spans.coded("name")
-    domain, domains = spans.coded("domain")
-    common = _common(spans, process["spans"], phases[0])
-    device_rows, host_rows = on_device & timed, ~on_device & timed
+    device_rows, host_rows = np.flatnonzero(on_device & timed), np.flatnonzero(~on_device & timed)
     device = DeviceWork(
-        **{name: values[device_rows] for name, values in common.items()}, name=span_name[device_rows],
+        **_common(spans, process["spans"], phases[0], device_rows), name=spans.coded("name")[0][device_rows],
         device=where.device["spans"][device_rows], stream=where.lane["spans"][device_rows], kind=kind[device_rows],
     )
     host = HostWork(
-        **{name: values[host_rows] for name, values in common.items()}, name=span_name[host_rows],
-        thread=where.lane["spans"][host_rows], kind=host_kind[host_rows], domain=domain[host_rows],
+        **_common(spans, process["spans"], phases[0], host_rows), name=spans.coded("name")[0][host_rows],
+        thread=where.lane["spans"][host_rows], kind=host_kind[host_rows], domain=spans.coded("domain")[0][host_rows],
     )
+    copy_work = _copies(copies, process["copies"], phases[1], where)
     return CaptureRows(
-        meta=meta, processes=keys, devices=where.devices, threads=where.lanes, streams=where.lanes, names=names,
-        domains=domains, phases=phases[2], device=device, host=host, steps=rows_of(tables["steps"]),
+        meta=meta, processes=keys, devices=where.devices, threads=where.lanes, streams=where.lanes,
+        names=spans.coded("name")[1], domains=spans.coded("domain")[1], phases=phases[2], device=device, host=host,
+        copies=copy_work, work=_together(device, copy_work), steps=rows_of(tables["steps"]),
         phase_rows=rows_of(tables["phases"]), step_process=process["steps"], phase_process=process["phases"],
-        copies=_copies(copies, process["copies"], phases[1], where), directions=copies.coded("direction")[1],
-        src_kinds=copies.coded("src_kind")[1], dst_kinds=copies.coded("dst_kind")[1], apis=copies.coded("api")[1],
+        directions=copies.coded("direction")[1], src_kinds=copies.coded("src_kind")[1],
+        dst_kinds=copies.coded("dst_kind")[1], apis=copies.coded("api")[1],
     )
+
+
+def _together(device: DeviceWork, copies: DeviceWork) -> DeviceWork:
+    names = [entry.name for entry in fields(DeviceWork)]
+    return DeviceWork(**{name: np.concatenate((getattr(device, name), getattr(copies, name))) for name in names})
 
 
 def _timed(rows: TableRows) -> BoolArray:
@@ -67,11 +73,13 @@ def _kinds(spans: TableRows) -> tuple[BoolArray, LongArray, LongArray]:
     return device[codes] >= 0, device[codes], host[codes]
 
 
-def _common(rows: TableRows, process: LongArray, phase: LongArray) -> dict[str, LongArray]:
+def _common(rows: TableRows, process: LongArray, phase: LongArray, chosen: LongArray) -> dict[str, LongArray]:
+    """Columns that all kinds of work share, of the chosen rows; column by column, to hold few at a time."""
     return {
-        "process": process, "step": absent_where_null(*rows.ints("step")), "phase": phase,
-        "start": rows.ints("start_ns")[0], "end": rows.ints("end_ns")[0],
-        "correlation": absent_where_null(*rows.ints("correlation")),
+        "process": process[chosen], "phase": phase[chosen], "start": rows.ints("start_ns")[0][chosen],
+        "end": rows.ints("end_ns")[0][chosen],
+        "step": absent_where_null(*rows.ints("step"))[chosen],
+        "correlation": absent_where_null(*rows.ints("correlation"))[chosen],
     }
 
 
@@ -84,16 +92,17 @@ def _phase_codes(spans: TableRows, copies: TableRows) -> tuple[LongArray, LongAr
 
 
 def _copies(rows: TableRows, process: LongArray, phase: LongArray, where: _Places) -> CopyWork:
-    everything = CopyWork(
-        **_common(rows, process, phase), name=filled(len(rows), -1), device=where.device["copies"],
-        stream=where.lane["copies"], kind=filled(len(rows), KIND_COPY), direction=rows.coded("direction")[0],
-        src_kind=rows.coded("src_kind")[0], dst_kind=rows.coded("dst_kind")[0],
-        size_bytes=absent_where_null(*rows.ints("size_bytes")),
-        enqueue_start=absent_where_null(*rows.ints("enqueue_start_ns")),
-        enqueue_end=absent_where_null(*rows.ints("enqueue_end_ns")), api=rows.coded("api")[0],
-        is_async=rows.flags("is_async", null=False),
+    timed = np.flatnonzero(_timed(rows))
+    return CopyWork(
+        **_common(rows, process, phase, timed), name=filled(len(timed), -1), device=where.device["copies"][timed],
+        stream=where.lane["copies"][timed], kind=filled(len(timed), KIND_COPY),
+        direction=rows.coded("direction")[0][timed], src_kind=rows.coded("src_kind")[0][timed],
+        dst_kind=rows.coded("dst_kind")[0][timed],
+        size_bytes=absent_where_null(*rows.ints("size_bytes"))[timed],
+        enqueue_start=absent_where_null(*rows.ints("enqueue_start_ns"))[timed],
+        enqueue_end=absent_where_null(*rows.ints("enqueue_end_ns"))[timed], api=rows.coded("api")[0][timed],
+        is_async=rows.flags("is_async", null=False)[timed],
     )
-    return everything.taken(_timed(rows))
 
 
 class _Places:

@@ -31,7 +31,7 @@ class Launches:
 
 def launches_of(rows: CaptureRows) -> Launches:
     """Ties all device work to its calls."""
-    work, host = rows.all_work, rows.host
+    work, host = rows.work, rows.host
     is_call = np.isin(host.kind, CALLS)
     told = [call_of(name) for name in (*rows.names, "")]
     flags = [

@@ -41,8 +41,8 @@ def queue_figures(rows: CaptureRows, launches: Launches) -> tuple[QueueFigures, 
     work, call = launches.work, launches.call
     what = _what(rows, launches)
     linked = np.flatnonzero(call >= 0)
-    order = linked[np.lexsort((work.start[linked], call[linked]))]
-    first = order[np.unique(call[order], return_index=True)[1]]
+    linked = linked[np.argsort(work.start[linked], kind="stable")]
+    first = linked[grouped(call[linked])[1]]
     delay = work.start[first] - rows.host.start[call[first]]
     if not len(first):
         return ()

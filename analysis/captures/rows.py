@@ -144,7 +144,10 @@ class DeviceKey:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CaptureRows:
-    """Everything that the figures are made of. `names` are the names of spans, `apis` those of `CopyWork.api`."""
+    """Everything that the figures are made of. `names` are the names of spans, `apis` those of `CopyWork.api`.
+
+    work   device rows and copies together, copies last; the name of a copy is -1
+    """
 
     meta: RecordingMeta
     processes: tuple[ProcessKey, ...]
@@ -160,21 +163,12 @@ class CaptureRows:
     apis: tuple[str, ...]
     device: DeviceWork
     copies: CopyWork
+    work: DeviceWork
     host: HostWork
     steps: TableRows
     phase_rows: TableRows
     step_process: LongArray
     phase_process: LongArray
-
-    @property
-    def all_work(self) -> DeviceWork:
-        """Device rows and copies together, copies last; the name of a copy is -1."""
-        return DeviceWork(
-            **{
-                entry.name: np.concatenate((getattr(self.device, entry.name), getattr(self.copies, entry.name)))
-                for entry in fields(DeviceWork)
-            }
-        )
 
     @property
     def absent(self) -> frozenset[str]:

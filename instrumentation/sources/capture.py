@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from ..recording.convert import arrow_schema, explain_columns, to_frame
@@ -14,6 +13,7 @@ from ..recording.meta import ClockInfo, Diagnostic, ProcessKeys, RecordingMeta
 from ..recording.reader import Recording
 from ..recording.schema import TABLES
 from ..recording.storage import META_FILE, make_folder, write_json, write_table
+from .arrays import grouped
 from .attribution import attribute
 from .phase_maps import BUILT_IN, PhaseMap
 from .tables import CLOCKS, tables_of
@@ -88,7 +88,7 @@ def capture_of(trace: Trace, options: CaptureOptions) -> Capture:
 def _index_building(trace: Trace, options: CaptureOptions) -> list[str]:
     """Names of the capture's ranges in which the host builds indices, for the question what copies hide behind."""
     ranges = trace.host.taken(trace.host.kind == RANGE)
-    _, first = np.unique(np.stack((ranges.name, ranges.domain)), axis=1, return_index=True)
+    _, first = grouped(ranges.name, ranges.domain)
     pairs = zip(ranges.name[first].tolist(), ranges.domain[first].tolist(), strict=True)
     found = {
         trace.names[name]

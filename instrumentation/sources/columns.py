@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..recording.convert import arrow_schema
-from .arrays import ABSENT, LongArray
+from .arrays import ABSENT, LongArray, distinct
 from .trace import CapturedProcess
 
 
@@ -41,15 +41,16 @@ class TableColumns:
 
     def texts(self, name: str, codes: LongArray, texts: Sequence[str]) -> None:
         """A string column as codes into `texts`; negative codes are null. Only texts that occur are kept."""
-        used, place = np.unique(codes, return_inverse=True)
         null = codes < 0
-        kept = [texts[code] for code in used.tolist() if code >= 0]
-        index = np.maximum(place - int((used < 0).sum()), 0).astype(np.int32)
-        self._columns[name] = pa.DictionaryArray.from_arrays(pa.array(index, mask=null), pa.array(kept, pa.string()))
+        used = np.flatnonzero(np.bincount(codes[~null], minlength=len(texts)))
+        place = np.zeros(max(len(texts), 1), dtype=np.int32)
+        place[used] = np.arange(len(used))
+        kept = pa.array([texts[code] for code in used.tolist()], pa.string())
+        self._columns[name] = pa.DictionaryArray.from_arrays(pa.array(place[np.maximum(codes, 0)], mask=null), kept)
 
     def lanes(self, kind: LongArray, number: LongArray, prefixes: Sequence[str]) -> None:
         """`lane`: the prefix of each row's kind and its number, "host:41" or "gpu:7"."""
-        numbers, place = np.unique(number, return_inverse=True)
+        numbers, place = distinct(number)
         texts = [f"{prefix}:{'unknown' if n == ABSENT else n}" for prefix in prefixes for n in numbers.tolist()]
         self.texts("lane", kind * len(numbers) + place, texts)
 

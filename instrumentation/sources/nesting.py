@@ -61,12 +61,15 @@ def segments(start: LongArray, end: LongArray) -> tuple[LongArray, LongArray, Lo
     if not len(start):
         return start, end, original
     depth = depths(start, end)
+    parent = parents(start, end, depth)
     rows = np.arange(len(start), dtype=np.int64)
-    # at equal times ends come first, inner ends before outer ones; then starts in row order
-    inner = np.concatenate((parents(start, end, depth), rows))
-    times = np.concatenate((end, start))
-    rank = np.concatenate((-depth - 1, rows))
-    order = np.lexsort((rank, np.repeat(np.array([0, 1]), len(rows)), times))
-    times, inner = times[order], inner[order]
-    solid = (times[1:] > times[:-1]) & (inner[:-1] >= 0)
-    return times[:-1][solid], times[1:][solid], original[inner[:-1][solid]]
+    # borders in time: at equal times ends before starts, inner ends before outer ones, starts in row order
+    closing = np.lexsort((-depth, end))
+    ends = end[closing]
+    place_of_end = rows + np.searchsorted(start, ends, side="left")
+    place_of_start = rows + np.searchsorted(ends, start, side="right")
+    times, inner = np.empty(2 * len(rows), dtype=np.int64), np.empty(2 * len(rows), dtype=np.int64)
+    times[place_of_end], times[place_of_start] = ends, start
+    inner[place_of_end], inner[place_of_start] = parent[closing], rows
+    solid = np.flatnonzero((times[1:] > times[:-1]) & (inner[:-1] >= 0))
+    return times[solid], times[solid + 1], original[inner[solid]]

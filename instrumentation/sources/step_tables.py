@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..recording.busy import covers
-from .arrays import ABSENT, LongArray, filled, grouped
+from .arrays import ABSENT, LARGEST, LongArray, filled, grouped
 from .attribution import Attribution
 from .columns import TableColumns
 from .markers import Marker
@@ -113,7 +113,7 @@ def _device_work(trace: Trace, found: Attribution) -> tuple[LongArray, LongArray
 
 def _home(step: LongArray, works: tuple[LongArray, ...]) -> LongArray:
     """The device that host time of a step is written beside: the lowest that the step works on; -1 for none."""
-    lowest: dict[int, int] = {}
-    for owner, device in zip(works[0].tolist(), works[2].tolist(), strict=True):
-        lowest[owner] = min(device, lowest.get(owner, device))
-    return np.array([lowest.get(owner, -1) for owner in step.tolist()], dtype=np.int64)
+    count = max(int(step.max(initial=-1)), int(works[0].max(initial=-1))) + 1
+    lowest = filled(count, LARGEST)
+    np.minimum.at(lowest, works[0], works[2])
+    return np.where(lowest[step] == LARGEST, -1, lowest[step])

@@ -24,6 +24,15 @@ def capture_document(figures: CaptureFigures, name: str) -> Document:
     return Document(name, _subtitle(figures), sections)
 
 
+def capture_summary(figures: CaptureFigures, name: str) -> Document:
+    """What fits on a terminal: sections without a row for every step, range and kernel."""
+    sections = (
+        devices_section(figures), copies_section(figures), pageable_section(figures), graphs_section(figures),
+        phases_section(figures), syncs_section(figures), _coverage(figures),
+    )
+    return Document(name, _subtitle(figures), sections)
+
+
 def _subtitle(figures: CaptureFigures) -> str:
     gpu = figures.environment.get("gpu_name")
     version = figures.facts.get("product_version") or figures.facts.get("schema_version")

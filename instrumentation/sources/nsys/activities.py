@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..arrays import ABSENT, BoolArray, LongArray, Names, filled, plausible, sizes
+from ..arrays import ABSENT, BoolArray, LongArray, Names, distinct, filled, plausible, sizes
 from ..trace import DIRECTIONS, GRAPH, KERNEL, MEMORIES, MEMSET, CopyRows, DeviceRows
 from .database import Database
 from .enums import coded, copy_kinds, memory_kinds
@@ -65,9 +66,17 @@ def read_raw(reading: Reading, table: str, *more: str) -> Raw:
 
 def kernel_rows(reading: Reading) -> DeviceRows:
     """Kernels; `device` is the file's own number."""
-    raw = read_raw(reading, KERNELS, *_NAME_COLUMNS, "graphNodeId")
+    named_by = next((name for name in _NAME_COLUMNS if name in reading.database.columns(KERNELS)), _NAME_COLUMNS[0])
+    raw = read_raw(reading, KERNELS, named_by, "graphNodeId")
+    if (raw.columns[named_by] == ABSENT).any():
+        return _kernels(reading, read_raw(reading, KERNELS, *_NAME_COLUMNS, "graphNodeId"), _NAME_COLUMNS)
+    return _kernels(reading, raw, (named_by,))
+
+
+def _kernels(reading: Reading, raw: Raw, columns: Sequence[str]) -> DeviceRows:
+    """The first of the columns that a row has names its kernel."""
     ids = filled(len(raw.process))
-    for column in _NAME_COLUMNS:
+    for column in columns:
         ids = np.where(ids == ABSENT, raw.columns[column], ids)
     name = named(reading, ids, "[kernel without a name]")
     return _device_rows(raw, KERNEL, name, graph_node=raw.columns["graphNodeId"])
@@ -115,13 +124,10 @@ def copy_rows(reading: Reading) -> CopyRows:
 
 def named(reading: Reading, ids: LongArray, otherwise: str) -> LongArray:
     """Codes of the texts of StringIds."""
-    texts = reading.database.strings(np.unique(ids))
-    found = filled(len(ids))
-    distinct, inverse = np.unique(ids, return_inverse=True)
-    codes = np.array([reading.names.code(texts.get(key, otherwise)) for key in distinct.tolist()], dtype=np.int64)
-    if len(ids):
-        found = codes[inverse]
-    return found
+    known, place = distinct(ids)
+    texts = reading.database.strings(known)
+    codes = np.array([reading.names.code(texts.get(key, otherwise)) for key in known.tolist()], dtype=np.int64)
+    return codes[place] if len(codes) else ids
 
 
 def place_devices(

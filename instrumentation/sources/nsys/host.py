@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import LongArray, filled
+from ..arrays import LongArray, distinct, filled
 from ..calls import call_of
 from ..trace import OVERHEAD, HostRows
 from .activities import Reading, named
@@ -19,12 +19,12 @@ def call_rows(reading: Reading) -> HostRows:
     columns = reading.database.integers(CALLS, "start", "end", "globalTid", "correlationId", "nameId")
     good = reading.valid(CALLS, columns["start"], columns["end"])
     columns = {name: values[good] for name, values in columns.items()}
-    distinct, inverse = np.unique(columns["nameId"], return_inverse=True)
-    texts = reading.database.strings(distinct)
-    calls = [call_of(texts.get(key, "[call without a name]")) for key in distinct.tolist()]
+    ids, place = distinct(columns["nameId"])
+    texts = reading.database.strings(ids)
+    calls = [call_of(texts.get(key, "[call without a name]")) for key in ids.tolist()]
     names = np.array([reading.names.code(call.name) for call in calls], dtype=np.int64)
     kinds = np.array([call.kind for call in calls], dtype=np.int64)
-    return _rows(reading, columns, names[inverse], kinds[inverse])
+    return _rows(reading, columns, names[place], kinds[place])
 
 
 def overhead_rows(reading: Reading) -> HostRows:

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from ..arrays import ABSENT, BoolArray, LongArray, filled
+from ..arrays import ABSENT, BoolArray, LongArray, distinct, filled
 from ..trace import RANGE, HostRows
 from .activities import Reading
 from .processes import threads
@@ -52,10 +52,11 @@ def _names(reading: Reading, text_ids: LongArray) -> LongArray:
     if has_text.any():
         codes[has_text] = reading.names.codes([_bare(text) for text in database.texts(TABLE, "text")])
     wanted = np.where(has_text, ABSENT, text_ids)
-    texts = database.strings(np.unique(wanted))
-    for key, text in texts.items():
-        codes[wanted == key] = reading.names.code(_bare(text))
-    return codes
+    ids, place = distinct(wanted)
+    texts = database.strings(ids)
+    own = np.array([reading.names.code(_bare(texts[key])) if key in texts else ABSENT for key in ids.tolist()])
+    found = own[place] if len(own) else codes
+    return np.where(found == ABSENT, codes, found)
 
 
 def _bare(text: str) -> str:

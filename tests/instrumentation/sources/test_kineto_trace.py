@@ -61,7 +61,8 @@ class TestTimes:
         assert [(row["rank"], row["start_ns"] - base) for row in rows] == [(0, 100_000), (1, 1_700_001)]
 
     def test_files_that_do_not_say_their_rank_stay_apart(self, kineto, made):
-        paths = [kineto([made.call(0, 1, "cudaLaunchKernel", 1), made.kernel(5, 1 + n, 1)], f"{n}.json") for n in (0, 1)]
+        call = made.call(0, 1, "cudaLaunchKernel", 1)
+        paths = [kineto([call, made.kernel(5, 1 + n, 1)], f"{n}.json") for n in (0, 1)]
         hosts = [row["host"] for row in read_capture(paths).tables["spans"].to_pylist() if row["kind"] == "kernel"]
         assert hosts == ["file 1", "file 2"]
 

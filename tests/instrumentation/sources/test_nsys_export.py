@@ -40,7 +40,7 @@ class TestTables:
 
     def test_calls_without_kernels_end_with_the_reason(self, export):
         export.call(0, 10, "cudaLaunchKernel_v7000", correlation=1)
-        with pytest.raises(MeasurementError, match="no GPU kernels.*1 calls of CUDA") as raised:
+        with pytest.raises(MeasurementError, match=r"no GPU kernels.*1 calls of CUDA") as raised:
             read_capture(export.path)
         assert raised.value.exit_code == 3
 
