@@ -58,6 +58,7 @@ def resolve(tree: Mapping[str, Any]) -> PointSpec:
     runner = dataclasses.replace(runner, **_drafts(given, workload))
     _check_skip(spec, workload)
     _check_ahead(spec, workload)
+    _check_drafts(runner, workload)
     _validate(runner)
     axis = None if spec.measure.interleave is None else full_path(spec.measure.interleave)
     measure = dataclasses.replace(spec.measure, warmup_steps=_warmup_steps(spec.measure, workload), interleave=axis)
@@ -143,6 +144,16 @@ def _check_ahead(spec: PointSpec, workload: Workload) -> None:
         raise UsageError(
             f"runner.token_handoff: sync cannot run {workload.name}, whose requests are scheduled ahead of their tokens"
             "; use async_auto (or workload.scheduler.async_scheduling: false)"
+        )
+
+
+def _check_drafts(runner: RunnerConfig, workload: Workload) -> None:
+    """The scheduler makes room for as many drafts as the runner brings."""
+    expected = workload.scheduler.num_speculative_tokens
+    if expected != runner.num_drafts:
+        raise UsageError(
+            f"workload.scheduler.num_speculative_tokens: is {expected}, but runner.speculative is {runner.speculative};"
+            " write it as runner.speculative alone"
         )
 
 

@@ -39,6 +39,17 @@ def test_the_spec_wins() -> None:
         point({"speculative": "off"})
 
 
+def test_scheduler_and_runner_agree_on_the_number_of_drafts() -> None:
+    tree = {
+        "workload": {"regime": "steady", "scheduler": {"num_speculative_tokens": 3}}, "runner": {"speculative": 2},
+        "device": "cpu",
+    }  # fmt: skip
+    with pytest.raises(UsageError, match=r"num_speculative_tokens: is 3, but runner\.speculative is 2"):
+        resolve(tree)
+    del tree["runner"]
+    assert resolve(tree).runner.speculative == 3
+
+
 def test_an_impossible_combination_is_refused_before_the_run() -> None:
     with pytest.raises(UsageError, match=r"runner\.correction: device corrects counts that are still in flight"):
         point({"correction": "device"})
