@@ -24,7 +24,7 @@ class Reservation:
     """The tokens that one step will show: one for each row that its discard mask lets through.
 
     rows       places in the step's order, ascending; columns  where the batch kept them then
-    positions  index of the token in its request's history
+    positions  index of the token in its request's history; outputs  the same among its outputs
     states     of the requests; epoch is the batch's tuple of ids, a new one whenever membership changed
     """
 
@@ -34,6 +34,7 @@ class Reservation:
     rows: npt.NDArray[np.intp]
     columns: npt.NDArray[np.intp]
     positions: npt.NDArray[np.int32]
+    outputs: list[int]
     states: list[CachedRequestState]
 
 
@@ -48,7 +49,8 @@ def reserve(state: WorkerState, inputs: StepInputs) -> Reservation:
     columns = batch.columns_of(rows)
     batch.append_tokens(columns, PLACEHOLDER)
     positions = inputs.seq_lens[rows]  # a copy: the view is another step's by the time that the tokens are back
-    return Reservation(inputs.step, ids, shown, rows, columns, positions, states)
+    outputs = (positions - batch.num_prompt[columns]).tolist()
+    return Reservation(inputs.step, ids, shown, rows, columns, positions, outputs, states)
 
 
 def fill(state: WorkerState, reserved: Reservation, tokens: list[int]) -> None:
@@ -58,9 +60,9 @@ def fill(state: WorkerState, reserved: Reservation, tokens: list[int]) -> None:
     row any more; and another one of the same name is not it.
     """
     step = reserved.step
-    for request, position, token in zip(reserved.states, reserved.positions.tolist(), tokens, strict=True):
+    for request, place, token in zip(reserved.states, reserved.outputs, tokens, strict=True):
         if request.valid_from_step <= step:
-            request.output_token_ids[position - request.num_prompt_tokens] = token
+            request.output_token_ids[place] = token
             request.collected_step = step
     batch = state.batch
     if batch.req_ids is reserved.epoch and not batch.changed:

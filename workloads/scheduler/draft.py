@@ -54,7 +54,9 @@ class StepDraft:
             self.all_token_ids[req_id] = state.history()
         if drafts:
             self.drafts[req_id] = drafts
-        self._charge(state, num_tokens, len(drafts))
+            self._charge(state, num_tokens, len(drafts))
+        else:
+            self._charge(state, num_tokens)
 
     def add_admitted(self, state: RequestState, num_tokens: int) -> None:
         """A request that enters the batch: new the first time, resumed with its whole row afterwards."""
@@ -76,11 +78,13 @@ class StepDraft:
         """
         self.scheduled[state.req_id] = num_tokens
         self.budget -= num_tokens
-        state.num_computed += num_tokens
+        state.num_computed = computed = state.num_computed + num_tokens
         state.last_step = self.step
-        if state.num_computed == state.num_tokens + state.num_placeholders + num_drafts:
-            state.num_placeholders += 1 + num_drafts
-            state.num_drafts_in_flight += num_drafts
+        ahead = state.num_placeholders + num_drafts
+        if computed == state.num_tokens + ahead:
+            state.num_placeholders = ahead + 1
+            if num_drafts:
+                state.num_drafts_in_flight += num_drafts
             state.drafts = self.next_drafts
             self.covered.append(state.req_id)
 

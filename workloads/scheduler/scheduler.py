@@ -12,7 +12,7 @@ from .config import SchedulerConfig
 from .draft import StepDraft
 from .kv_cache import KVCache
 from .limits import token_limit
-from .speculation import NO_DRAFTS, Drafts, drop_drafts, settle, take_drafts, within_model_len
+from .speculation import NO_DRAFTS, Drafts, check_sampled, drop_drafts, settle, take_drafts, within_model_len
 from .state import NEVER, RequestState
 
 
@@ -82,9 +82,9 @@ class Scheduler:
         room = len(self._running) < self.config.max_num_seqs and self._kv.pool.num_free
         if self._finished or self._reset or (self._waiting and room):
             return True
-        step = self._next_step
+        before = self._next_step - 1
         return any(
-            state.num_tokens > state.num_computed or (state.num_placeholders and self._goes_on(state, step))
+            state.num_tokens > state.num_computed or (state.num_placeholders and self._goes_on(state, before))
             for state in self._running
         )
 
@@ -166,7 +166,7 @@ class Scheduler:
 
     def _take(self, state: RequestState, tokens: tuple[int, ...], drafts: Drafts, step: int) -> tuple[int, ...]:
         """Append the tokens of one request, up to its end; returns those that were taken, the same tuple if all."""
-        self._check_sampled(state, len(tokens), drafts, step)
+        check_sampled(state, len(tokens), drafts, step)
         settle(state, len(drafts), len(tokens))
         before = state.num_tokens
         if state.append(tokens):
@@ -202,10 +202,10 @@ class Scheduler:
         while index < len(running) and draft.budget > 0:
             state = running[index]
             index += 1
-            if state.num_placeholders and not self._goes_on(state, draft.step):
+            if state.num_placeholders and not self._goes_on(state, before):
                 continue  # its last token is still in flight
             if ahead and state.last_step != before:
-                state.drafts = ()  # placeholders name drafts of the step before, and it sat that out
+                state.drafts = NO_DRAFTS  # placeholders name drafts of the step before, and it sat that out
             count = state.num_tokens + state.num_placeholders - state.num_computed + len(state.drafts)
             if count != 1:
                 count = self._chunk(within_model_len(state, count, self.config.max_model_len), draft.budget)
@@ -223,11 +223,11 @@ class Scheduler:
             if state.num_computed <= state.num_prompt:
                 self._last_prefill_step = draft.step
 
-    def _goes_on(self, state: RequestState, step: int) -> bool:
+    def _goes_on(self, state: RequestState, before: int) -> bool:
         """Whether a request whose token is in flight may be scheduled on top of it: not when that token is known to be
-        its last, and not when it sat out the step before, for the worker finds the token in the step before only.
+        its last, and not when it sat out the step `before`, for the worker finds the token in the step before only.
         """
-        if not self._async or state.last_step != step - 1:
+        if not self._async or state.last_step != before:
             return False
         return state.num_tokens + state.num_placeholders - state.num_drafts_in_flight < state.limit
 
@@ -287,15 +287,6 @@ class Scheduler:
                 del self._states[state.req_id]
                 self._finished.append(state.req_id)
         self._running = [state for state in self._running if state.req_id not in ended]
-
-    def _check_sampled(self, state: RequestState, num_sampled: int, drafts: Drafts, step: int) -> None:
-        """Tokens come back for steps that cover their request, and no more than its drafts and one."""
-        if not state.num_placeholders:
-            detail = f"{state.req_id} sampled with {state.num_computed} of {state.num_tokens} tokens computed"
-            raise BrokenInvariant("sampled_when_covered", step, detail)
-        if not 1 <= num_sampled <= len(drafts) + 1:
-            detail = f"{state.req_id} shows {num_sampled} tokens of a step that verified {len(drafts)} drafts"
-            raise BrokenInvariant("accepted_within_drafts", step, detail)
 
     def _check_progress(self, draft: StepDraft) -> None:
         """A step that moves nothing while no result is awaited would repeat for ever: a token was not delivered."""

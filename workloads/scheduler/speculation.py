@@ -6,6 +6,7 @@ them come back. The difference, the rejected drafts, is taken off both counts th
 
 from __future__ import annotations
 
+from ...errors import BrokenInvariant
 from .state import RequestState
 
 Drafts = tuple[int, ...]
@@ -30,6 +31,16 @@ def drop_drafts(state: RequestState) -> None:
     """A preempted request computes its history anew, and nothing that is in flight counts."""
     state.drafts = NO_DRAFTS
     state.num_drafts_in_flight = 0
+
+
+def check_sampled(state: RequestState, num_sampled: int, drafts: Drafts, step: int) -> None:
+    """Tokens come back for steps that cover their request, no more than its drafts and one. Raises BrokenInvariant."""
+    if not state.num_placeholders:
+        detail = f"{state.req_id} sampled with {state.num_computed} of {state.num_tokens} tokens computed"
+        raise BrokenInvariant("sampled_when_covered", step, detail)
+    if not 1 <= num_sampled <= len(drafts) + 1:
+        detail = f"{state.req_id} shows {num_sampled} tokens of a step that verified {len(drafts)} drafts"
+        raise BrokenInvariant("accepted_within_drafts", step, detail)
 
 
 def settle(state: RequestState, num_drafts: int, num_sampled: int) -> None:
