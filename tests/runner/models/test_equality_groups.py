@@ -14,7 +14,14 @@ from stepscope.runner.state.block_tables import BlockTables
 
 TWO = {"kv_groups": ("full", "window=24")}
 THREE = {"kv_groups": ("full", "window=24", "window=24"), "model": "tiny-6"}
-TIGHT = {"max_num_batched_tokens": 48, "max_num_seqs": 16, "num_blocks": 260}
+TIGHT = {"max_num_batched_tokens": 48, "max_num_seqs": 16, "num_blocks": 180}
+SOME = 14
+"""Requests that most cases run: enough to be cut, preempted and resumed in the tight pool."""
+
+
+def changed(outcome, reference):
+    """Requests whose text is not the reference's."""
+    return {req_id for req_id, tokens in outcome.outputs.items() if tokens != reference.outputs[req_id]}
 
 
 def test_the_windows_change_the_text(reference, hybrid_reference):
@@ -24,10 +31,10 @@ def test_the_windows_change_the_text(reference, hybrid_reference):
 
 @pytest.mark.parametrize("device", ["cpu", "sim"])
 def test_two_groups_under_chunks_preemption_and_resume(run, hybrid_reference, device):
-    outcome = run(hybrid_reference[2].requests, device=device, check="every", **TWO, **TIGHT)
-    assert outcome.num_cut > 20
-    assert outcome.num_resumed > 3
-    assert outcome.outputs == hybrid_reference[2].outputs
+    outcome = run(hybrid_reference[2].requests[:SOME], device=device, check="every", **TWO, **TIGHT)
+    assert outcome.num_cut > 10
+    assert outcome.num_resumed > 2
+    assert not changed(outcome, hybrid_reference[2])
 
 
 @pytest.mark.parametrize(
@@ -43,36 +50,31 @@ def test_two_groups_under_chunks_preemption_and_resume(run, hybrid_reference, de
     ids=lambda switches: ",".join(map(str, switches.values())),
 )
 def test_switches_do_not_change_the_text_of_a_hybrid(run, hybrid_reference, switches):
-    outcome = run(hybrid_reference[2].requests, check="every", **(TWO | TIGHT | switches))
-    assert outcome.outputs == hybrid_reference[2].outputs
+    outcome = run(hybrid_reference[2].requests[:SOME], check="every", **(TWO | TIGHT | switches))
+    assert not changed(outcome, hybrid_reference[2])
 
 
 def test_three_groups(run, hybrid_reference):
-    outcome = run(hybrid_reference[6].requests, check="every", **THREE, **(TIGHT | {"num_blocks": 400}))
-    assert outcome.num_resumed > 3
-    assert outcome.outputs == hybrid_reference[6].outputs
+    outcome = run(hybrid_reference[6].requests[:SOME], check="every", **THREE, **(TIGHT | {"num_blocks": 400}))
+    assert outcome.num_resumed > 2
+    assert not changed(outcome, hybrid_reference[6])
 
 
 @pytest.mark.parametrize(("block_size", "kernel_block_size"), [(32, 16), (16, 4), (8, 1), (12, 4)])
 def test_kernel_blocks_smaller_than_manager_blocks(run, reference, block_size, kernel_block_size):
-    tight = TIGHT | {"num_blocks": 1 + 960 // block_size}
+    tight = TIGHT | {"num_blocks": 1 + 600 // block_size}
     outcome = run(
-        reference.requests, block_size=block_size, kernel_block_size=kernel_block_size, check="every", **tight
+        reference.requests[:SOME], block_size=block_size, kernel_block_size=kernel_block_size, check="every", **tight
     )
-    assert outcome.num_resumed > 3
-    assert outcome.outputs == reference.outputs
+    assert outcome.num_resumed > 2
+    assert not changed(outcome, reference)
 
 
 def test_a_forced_reset_of_groups_in_mid_flight(run, hybrid_reference):
     roomy = TIGHT | {"num_blocks": 500}
-    outcome = run(hybrid_reference[2].requests, resets=(5, 20, 21), check="every", **TWO, **roomy)
-    assert outcome.num_resumed >= 16
-    assert outcome.outputs == hybrid_reference[2].outputs
-
-
-def changed(outcome, reference):
-    """Requests whose text is not the reference's."""
-    return {req_id for req_id, tokens in outcome.outputs.items() if tokens != reference.outputs[req_id]}
+    outcome = run(hybrid_reference[2].requests[:SOME], resets=(5, 20, 21), check="every", **TWO, **roomy)
+    assert outcome.num_resumed >= 12
+    assert not changed(outcome, hybrid_reference[2])
 
 
 def tables_swapped(monkeypatch):
@@ -138,7 +140,7 @@ GRAPHS = {"capture_sizes": (4, 8, 16, 32, 48)}
 @pytest.mark.parametrize("graph_mode", ["full", "full_decode_only", "full_and_piecewise"])
 def test_both_rule_sets(run, hybrid_reference, device, rules, graph_mode):
     outcome = run(
-        hybrid_reference[2].requests[:16], device=device, graph_mode=graph_mode, dispatch_rules=rules, **GRAPHS,
+        hybrid_reference[2].requests[:SOME], device=device, graph_mode=graph_mode, dispatch_rules=rules, **GRAPHS,
         **TWO, **TIGHT,
     )  # fmt: skip
     assert not changed(outcome, hybrid_reference[2])
@@ -149,21 +151,21 @@ def test_both_rule_sets(run, hybrid_reference, device, rules, graph_mode):
 @pytest.mark.parametrize("handoff", ["sync", "async_auto"])
 def test_reordered_rows(run, hybrid_reference, batch_state, handoff):
     outcome = run(
-        hybrid_reference[2].requests, reorder="decode_first", batch_state=batch_state, token_handoff=handoff,
+        hybrid_reference[2].requests[:SOME], reorder="decode_first", batch_state=batch_state, token_handoff=handoff,
         check="every", graph_mode="full_and_piecewise", **GRAPHS, **TWO, **TIGHT,
     )  # fmt: skip
-    assert outcome.num_resumed > 3
-    assert outcome.outputs == hybrid_reference[2].outputs
+    assert outcome.num_resumed > 2
+    assert not changed(outcome, hybrid_reference[2])
 
 
 @pytest.mark.parametrize("commit", ["full", "dirty_rows", "staged"])
 @pytest.mark.parametrize("batch_state", ["persistent", "stable_slots"])
 def test_groups_in_every_batch_state_and_commit(run, hybrid_reference, batch_state, commit):
     outcome = run(
-        hybrid_reference[2].requests, batch_state=batch_state, block_table_commit=commit, check="every",
+        hybrid_reference[2].requests[:SOME], batch_state=batch_state, block_table_commit=commit, check="every",
         kernel_block_size=2, **TWO, **TIGHT,
     )  # fmt: skip
-    assert outcome.outputs == hybrid_reference[2].outputs
+    assert not changed(outcome, hybrid_reference[2])
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,7 @@ def test_drafts_in_a_hybrid(run, hybrid_reference, handoff, correction, rules):
     reference = hybrid_reference[2]
     known = {req_id: np.asarray(tokens, dtype=np.int32) for req_id, tokens in reference.outputs.items()}
     outcome = run(
-        reference.requests[:16], speculative=3, acceptance="synthetic:0.6", token_handoff=handoff, known=known,
+        reference.requests[:SOME], speculative=3, acceptance="synthetic:0.6", token_handoff=handoff, known=known,
         correction=correction, check="every", reorder="decode_first", dispatch_rules=rules,
         graph_mode="full_and_piecewise", **GRAPHS, **TWO, **(TIGHT | {"num_blocks": 400}),
     )  # fmt: skip
@@ -197,5 +199,5 @@ def test_mutant_windows_that_trust_counts_in_flight(run, hybrid_reference, monke
     }  # fmt: skip
     monkeypatch.setattr(KVGroup, "passed", trusting)
     # WHEN blocks are nulled that a rejected draft brings back into the window, THEN the text is another
-    outcome = run(reference.requests[:16], **drafting, **TWO, **(TIGHT | {"num_blocks": 400}))
+    outcome = run(reference.requests[:SOME], **drafting, **TWO, **(TIGHT | {"num_blocks": 400}))
     assert changed(outcome, reference)
