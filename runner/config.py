@@ -43,6 +43,10 @@ class RunnerConfig:
     kv_groups               what each KV cache group keeps: "full", "window=128" or "state", each with "/32" behind it
                             for a block size of its own; in the order of a request's block lists
     kernel_block_size       tokens a block as kernels see it; None is the manager's, which must be a multiple
+    token_handoff           "sync" brings a step's tokens to the host before the next begins; otherwise two steps are in
+                            flight and a token enters the next step on the device: "async_slice" by one copy where all
+                            rows are where they were (else the host waits for it), "async_scatter" by a map of rows,
+                            "async_auto" by the cheaper one that will do
     speculative             "off", or the number of drafts that a request brings to a step
     acceptance              where drafts come from: "ngram" looks them up in the request's own text; "synthetic:all",
                             "synthetic:none", "synthetic:alternate" and "synthetic:0.6" take them from a continuation
