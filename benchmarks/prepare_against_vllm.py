@@ -33,6 +33,7 @@ import numpy as np
 import torch
 from stepscope.instrumentation.probe.ledger import Ledger
 from stepscope.instrumentation.probe.null import NullProbe
+from stepscope.runner.buffers import table_kernels
 from stepscope.runner.config import RunnerConfig
 from stepscope.runner.devices.cpu import CpuDevice
 from stepscope.runner.inputs import slot_kernel, slot_mapping
@@ -57,6 +58,18 @@ class NoKernel:
         return self.run
 
     def run(self, *operands: object, **constants: object) -> None:
+        """Nothing."""
+
+
+class NoTableKernels:
+    """In the place of the kernels that keep block tables on the device (block_table_commit staged, batch_state
+    stable_slots): their launches stay, their bodies do nothing, as on the other side.
+    """
+
+    def scatter(self, *operands: object) -> None:
+        """Nothing."""
+
+    def gather(self, *operands: object) -> None:
         """Nothing."""
 
 
@@ -194,6 +207,7 @@ def main() -> None:
     torch.set_num_threads(1)
     slot_kernel._slot_kernel = NoKernel()  # type: ignore[assignment]  # the launcher stays, as on the other side
     slot_mapping.KernelStandIn = slot_mapping.TritonSlotMapper  # type: ignore[misc, assignment]
+    table_kernels.HostTableKernels = NoTableKernels  # type: ignore[misc, assignment]
     peer = load_peer(options.peers, options.steps, options.warmup)
     raw: dict[str, Any] = {"made_with": facts(peer, options), "rows": []}
     print(f"{'':8}{'R':>5}{'ours':>9}{'V1':>9}{'V2':>9}  ours/V1 (min..max)    ours/V2 (min..max)")

@@ -16,19 +16,21 @@ DESIGNS = [
 ]
 
 
-@pytest.mark.parametrize(("batch_state", "block_table_commit"), DESIGNS)
-@pytest.mark.parametrize("device", ["cpu", "sim"])
+@pytest.mark.parametrize(
+    ("device", "batch_state", "block_table_commit"),
+    [*(("cpu", *design) for design in DESIGNS), ("sim", *DESIGNS[1]), ("sim", *DESIGNS[4])],
+)
 def test_chunks_preemptions_and_resumes(run, reference, device, batch_state, block_table_commit):
     outcome = run(
         reference.requests, device=device, batch_state=batch_state, block_table_commit=block_table_commit,
-        check="every", **TIGHT,
+        check="every" if device == "cpu" and block_table_commit == "staged" else "sample", **TIGHT,
     )  # fmt: skip
     assert outcome.num_cut > 20
     assert outcome.num_resumed > 3
     assert outcome.outputs == reference.outputs
 
 
-@pytest.mark.parametrize(("batch_state", "block_table_commit"), [DESIGNS[1], DESIGNS[4], DESIGNS[5]])
+@pytest.mark.parametrize(("batch_state", "block_table_commit"), [DESIGNS[1], DESIGNS[4]])
 @pytest.mark.parametrize(
     "switches",
     [
