@@ -11,8 +11,10 @@ import triton.language as tl
 _CHUNK = 256
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def _scatter_kernel(pairs, sampled, input_ids, count, width, chunk: tl.constexpr):  # type: ignore[no-untyped-def]
+@triton.jit(do_not_specialize=["count"])  # type: ignore[untyped-decorator]
+def _scatter_kernel(  # type: ignore[no-untyped-def]
+    pairs, sampled, input_ids, count, width: tl.constexpr, chunk: tl.constexpr
+):
     """input_ids[pairs[i]] = sampled[pairs[count + i], 0]."""
     index = tl.program_id(0) * chunk + tl.arange(0, chunk)
     live = index < count
@@ -25,4 +27,5 @@ def _scatter_kernel(pairs, sampled, input_ids, count, width, chunk: tl.constexpr
 def scatter_tokens(pairs: torch.Tensor, sampled: torch.Tensor, input_ids: torch.Tensor, count: int) -> None:
     """Put `count` tokens of `sampled` [rows, width] into `input_ids`; `pairs` holds their places, then their rows."""
     kernel: Any = _scatter_kernel
-    kernel[(triton.cdiv(count, _CHUNK),)](pairs, sampled, input_ids, count, sampled.shape[1], chunk=_CHUNK)
+    grid = (triton.cdiv(count, _CHUNK),)
+    kernel[grid](pairs, sampled, input_ids, count, width=sampled.shape[1], chunk=_CHUNK)
