@@ -12,6 +12,7 @@ import pytest
 from stepscope.errors import BrokenInvariant, UsageError
 from stepscope.workloads.requests import Request
 from stepscope.workloads.scheduler import Scheduler, SchedulerConfig
+from stepscope.workloads.scheduler.state import RequestState
 from stepscope.workloads.step import PLACEHOLDER, StepDelta, StepResult
 
 Accept = Callable[[int], int]
@@ -193,6 +194,8 @@ def test_a_preempted_request_loses_its_drafts_and_what_is_in_flight(batch) -> No
     served.step()
     served.step()
     served.scheduler.forced_reset()
+    states = served.scheduler._states.values()
+    assert {(state.drafts, state.num_drafts_in_flight, state.num_placeholders) for state in states} == {((), 0, 0)}
     delta = served.step()
     # THEN it resumes without drafts, with the tokens that have come back: those of step 0
     assert delta.cached.resumed_req_ids == {"r0", "r1"}
@@ -231,16 +234,21 @@ def test_a_reserved_row_has_room_for_drafts_and_never_changes(batch) -> None:
         assert all(len(tokens) == 13 for tokens in served.taken.values())
 
 
-def test_rejected_tokens_are_never_found_again(ask) -> None:
-    # GIVEN a request whose drafts fill a block and are rejected
-    served = Drafting(4, lambda _: 0, max_model_len=64, num_blocks=64, block_size=4)
-    served.add([ask("a", 4, 2)])
-    served.drain()
-    # WHEN another one asks for the same prompt
-    served.add([ask("a", 4, 2)])
-    delta = served.step()
-    # THEN nothing is hit: a full block of the prompt would leave no token to compute, and drafts were not hashed
-    assert delta.new_requests[0].num_computed_tokens == 0
+@pytest.mark.parametrize("depth", [1, 2])
+def test_only_what_is_confirmed_is_hashed(ask, depth: int) -> None:
+    # GIVEN a request whose drafts reach into blocks that its text fills steps later
+    served = Drafting(4, lambda _: 0, depth, max_model_len=64, num_blocks=64, block_size=4)
+    served.add([ask("a", 6, 20)])
+    for _ in range(12):
+        served.step()
+        # WHEN its blocks are hashed, THEN each hash is that of the text, and none covers a token that may be rejected
+        state = served.scheduler._states["a"]
+        again = RequestState(state.request, state.limit)
+        again.tokens[: state.num_tokens] = state.history()
+        full, keys = state.num_tokens // 4, state.keys[4]
+        assert keys == again.block_keys(4, full)[: len(keys)]
+        assert len(keys) <= full
+    assert len(keys) >= 3
 
 
 @pytest.mark.parametrize("depth", [1, 2])

@@ -33,7 +33,7 @@ CASES = st.fixed_dictionaries(
         "max_num_seqs": st.integers(1, 6),
         "max_num_batched_tokens": st.integers(7, 40),
         "max_model_len": st.integers(34, 48),
-        "num_blocks": st.integers(14, 60),
+        "num_blocks": st.integers(18, 60),
         "block_size": st.sampled_from([3, 4]),
     }
 )
