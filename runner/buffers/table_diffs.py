@@ -21,13 +21,21 @@ FIELDS = 6
 _CLEAN = np.iinfo(np.int32).max
 
 
-class RowDiffs(NamedTuple):
-    """D differences of one group, all [D] int32."""
+Places = npt.NDArray[np.integer[Any]]
 
-    rows: IntArray
+
+class RowDiffs(NamedTuple):
+    """D differences of one group, all [D]: `counts` ids from column `starts` of `rows` on, `nulls` null blocks behind.
+
+    `appends`: each is one id and no null, as when decodes cross a block border; `num_ids` is the sum of `counts`.
+    """
+
+    rows: Places
     starts: IntArray
     counts: IntArray
     nulls: IntArray
+    num_ids: int
+    appends: bool = False
 
 
 class Source(Protocol):
@@ -49,10 +57,12 @@ class DiffTable:
         self._first = np.full(rows, _CLEAN, dtype=np.int32)  # column from which the device is not up to date
         self._ends = np.zeros(rows, dtype=np.int32)  # where the mirror's row ends
         self._there = np.zeros(rows, dtype=np.int32)  # columns of the device's row that may be other than null
+        self._only: tuple[Places, IntArray, IntArray] | None = None  # rows, starts, ends, while nothing else is dirty
         self.dirty = False
 
     def touch(self, row: int, start: int, end: int) -> None:
         """Columns from `start` on of the row were written; from `end` on they are null."""
+        self._spread()
         if start < self._first[row]:
             self._first[row] = start
         self._ends[row] = end
@@ -60,24 +70,46 @@ class DiffTable:
 
     def touch_each(self, rows: npt.NDArray[np.intp], starts: IntArray, ends: IntArray) -> None:
         """The same of distinct rows."""
-        self._first[rows] = np.minimum(self._first.take(rows), starts)
-        self._ends[rows] = ends
+        if not self.dirty:  # the common step: kept as it is, until something else is touched
+            self._only = (rows, starts, ends)
+        else:
+            self._spread()
+            self._note(rows, starts, ends)
         self.dirty = True
 
     def take(self) -> RowDiffs:
         """The differences since the last call; the device is taken to get them."""
         self.dirty = False
-        rows = np.flatnonzero(self._first != _CLEAN)
-        ends, starts = self._ends[rows], self._first[rows]
+        if self._only is not None:
+            (rows, starts, ends), self._only = self._only, None
+            there = self._there.take(rows)
+            counts = ends - starts
+            num_ids = int(np.add.reduce(counts))
+            if num_ids == rows.size and (there <= starts).all():
+                self._there[rows] = ends
+                return RowDiffs(rows, starts, counts, counts, num_ids, appends=True)
+            self._note(rows, starts, ends)
+        rows = (self._first != _CLEAN).nonzero()[0]
+        ends, starts = self._ends.take(rows), self._first.take(rows)
         self._first[rows] = _CLEAN
-        nulls = np.maximum(self._there[rows] - ends, 0)
+        nulls = np.maximum(self._there.take(rows) - ends, 0)
         self._there[rows] = ends
-        return RowDiffs(rows.astype(np.int32), starts, ends - starts, nulls)
+        counts = ends - starts
+        return RowDiffs(rows, starts, counts, nulls, int(np.add.reduce(counts)))
+
+    def _spread(self) -> None:
+        if self._only is not None:
+            only, self._only = self._only, None
+            self._note(*only)
+
+    def _note(self, rows: Places, starts: IntArray, ends: IntArray) -> None:
+        self._first[rows] = np.minimum(self._first.take(rows), starts)
+        self._ends[rows] = ends
 
     def ids(self, diffs: RowDiffs, firsts: IntArray, out: IntArray) -> None:
         """See Source."""
         heads = diffs.rows.astype(np.int64) * self._width + diffs.starts
-        if out.size == heads.size and diffs.counts.min(initial=1) == 1:  # one id each: decodes that crossed a border
+        if diffs.appends:
             self._flat.take(heads, out=out, mode="clip")
             return
         index = np.repeat(heads - firsts, diffs.counts)
@@ -99,11 +131,14 @@ def pack(tables: Sequence[Source], diffs: Sequence[RowDiffs], buffer: IntArray) 
         if not size:
             continue
         mine = columns[:, begin : begin + size]
-        mine[0], mine[1], mine[2], mine[3], mine[4] = group, part.rows, part.starts, part.counts, part.nulls
-        ends = np.cumsum(part.counts)
-        firsts = ends - part.counts
-        mine[5] = firsts + used
-        count = int(ends[-1])
-        table.ids(part, firsts, ids[used : used + count])
-        begin, used = begin + size, used + count
+        mine[0], mine[1], mine[2], mine[3] = group, part.rows, part.starts, part.counts
+        if part.appends:
+            mine[4] = 0
+            firsts = np.arange(size, dtype=np.int32)
+        else:
+            mine[4] = part.nulls
+            firsts = np.cumsum(part.counts, dtype=np.int32) - part.counts
+        np.add(firsts, used, out=mine[5])
+        table.ids(part, firsts, ids[used : used + part.num_ids])
+        begin, used = begin + size, used + part.num_ids
     return total, used

@@ -87,7 +87,7 @@ class Scatter:
         num_diffs = sum(part.rows.size for part in diffs)
         if not num_diffs:
             return ()
-        num_ids = sum(int(part.counts.sum()) for part in diffs)
+        num_ids = sum(part.num_ids for part in diffs)
         size = FIELDS * num_diffs + num_ids
         pack(sources, diffs, self._buffer.acquire(size))
         copy = self._buffer.publish(size)
@@ -194,4 +194,4 @@ class ChangedRows:
 
 def _whole_rows(rows: npt.NDArray[np.intp], width: int) -> RowDiffs:
     zeros = np.zeros(rows.size, dtype=np.int32)
-    return RowDiffs(rows.astype(np.int32), zeros, np.full(rows.size, width, dtype=np.int32), zeros)
+    return RowDiffs(rows, zeros, np.full(rows.size, width, dtype=np.int32), zeros, rows.size * width)

@@ -318,12 +318,13 @@ def test_mutant_a_stale_index_map(monkeypatch):
 
 
 def test_mutant_dirty_rows_that_only_one_set_hears_of(monkeypatch):
-    def touch_each(self, rows, starts, ends):
-        self._lacking[self._sets.current, rows] = True
+    def touch(self, row, start, end):
+        self._lacking[self._sets.current, row] = True
         self._outdated = [True] * len(self._outdated)
-        self.staged.touch_each(rows, starts, ends)
+        self.staged._note(row, self.mirror.shape[1])
 
-    monkeypatch.setattr(DirtyTable, "touch_each", touch_each)
+    monkeypatch.setattr(DirtyTable, "touch", touch)
+    monkeypatch.setattr(DirtyTable, "touch_each", touch)
     assert corrupted("dirty_rows", "in_place", sets=2)
     assert not corrupted("dirty_rows", "in_place")
 
