@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ENTRIES := $(sort $(shell sed -n 's/^ *"stepscope\.\([a-z]*\)",$$/\1/p' pyproject.toml) $(wildcard *.py) py.typed)
 
 .DEFAULT_GOAL := help
-.PHONY: help sweep test check check-environment view clean
+.PHONY: help sweep test fuzz check check-environment view clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -15,6 +15,9 @@ sweep: $(STAMP) ## run the default sweep on whatever device is here; ends with t
 
 test: $(STAMP) ## run the whole test suite (TESTS="tests/cli -k doctor" narrows it)
 	$(BIN)/python -m pytest -q $(TESTS)
+
+fuzz: $(STAMP) ## 20,000 mutated captures through both importers (FUZZ=n for another number)
+	STEPSCOPE_FUZZ=$(or $(FUZZ),20000) $(BIN)/python -m pytest -q tests/instrumentation/sources/test_capture_fuzz.py
 
 check: $(STAMP) view ## lint, types and import contracts
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,8 +58,9 @@ class PageReader:
 
     def close(self) -> None:
         """Let go of the file."""
-        del self._pages
-        self._map.close()
+        self._pages = np.zeros((0, 0), dtype=np.uint8)
+        with suppress(BufferError):  # an error that is under way may still hold rows; the map goes with them
+            self._map.close()
 
     def read_columns(self, root: int, wanted: Sequence[Wanted]) -> list[LongArray] | None:
         """One array a wanted column, rows in the order of their rowid; None for what SQLite has to read."""
