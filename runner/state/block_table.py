@@ -10,6 +10,8 @@ from ..buffers.transfers import Part
 
 IntArray = npt.NDArray[np.int32]
 NULL_BLOCK = 0
+_FEW = 2
+"""Rows that are faster written one by one than together."""
 _WIDTH_ALIGNMENT_TOKENS = 128
 
 
@@ -46,6 +48,10 @@ class BlockTable:
 
     def append_each(self, rows: npt.NDArray[np.intp], block_ids: list[int]) -> None:
         """Add one block to each of `rows`, which are distinct."""
+        if len(block_ids) <= _FEW:
+            for row, block_id in zip(rows.tolist(), block_ids, strict=True):
+                self.append_row(row, (block_id,))
+            return
         places = self.num_blocks.take(rows)
         ends = places + 1
         last = int(np.maximum.reduce(ends))
