@@ -26,11 +26,14 @@ def by_limits(rows: Rows, sampling: SamplingMetadata) -> tuple[tuple[Rows, bool]
 def options_of(
     rows: Rows, sampling: SamplingMetadata, uniform: torch.Tensor, device: torch.device, *, limited: bool
 ) -> DrawOptions:
-    """Options for logits whose i-th row is drawn as the batch's row rows[i] says."""
+    """Options for logits whose i-th row is drawn as the batch's row rows[i] says.
+
+    Nobody waits for the copies: the driver has taken so little out of ordinary memory when the call returns.
+    """
     return DrawOptions(
-        temperature=torch.from_numpy(sampling.temperature[rows]).to(device),
-        top_k=torch.from_numpy(sampling.top_k[rows].astype(np.int64)).to(device),
-        top_p=torch.from_numpy(sampling.top_p[rows].astype(np.float64)).to(device),
-        uniform=uniform.to(device),
+        temperature=torch.from_numpy(sampling.temperature[rows]).to(device, non_blocking=True),
+        top_k=torch.from_numpy(sampling.top_k[rows].astype(np.int64)).to(device, non_blocking=True),
+        top_p=torch.from_numpy(sampling.top_p[rows].astype(np.float64)).to(device, non_blocking=True),
+        uniform=uniform.to(device, non_blocking=True),
         limited=limited,
     )

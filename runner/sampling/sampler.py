@@ -58,7 +58,7 @@ class Sampler:
             sampled[:rows].copy_(self._rejection.sample(logits, inputs, inputs.speculation, sampling))
             return
         if sampling.forbidden is not None:
-            forbidden = torch.from_numpy(sampling.forbidden).to(logits.device)
+            forbidden = torch.from_numpy(sampling.forbidden).to(logits.device, non_blocking=True)
             logits = logits.masked_fill(forbidden, float("-inf"))
         tokens = logits.argmax(dim=-1)
         if not sampling.all_greedy:
@@ -72,7 +72,7 @@ class Sampler:
         """Replace the greedy token of each visible row that has a temperature."""
         rows = np.flatnonzero((sampling.temperature > 0) & ~inputs.discard)
         for group, limited in by_limits(rows, sampling):
-            where = torch.from_numpy(group).to(logits.device)
+            where = torch.from_numpy(group).to(logits.device, non_blocking=True)
             uniform = row_uniforms(group, inputs, sampling, self._seed)
             options = options_of(group, sampling, uniform, logits.device, limited=limited)
             tokens[where] = draw(logits[where], options)
