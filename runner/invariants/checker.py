@@ -20,6 +20,7 @@ from ..state.update import WorkerState
 from .discard_checks import discard, discarded_result
 from .flat_checks import positions, query_boundaries, seq_lens_capacity, token_total
 from .flight import Expected, Flight, covered, token_return, tokens_in_flight
+from .kv_stamps import KVStamps
 from .row_checks import row_bijection, row_ownership
 from .slot_checks import slot_ownership
 from .speculation_checks import Rollbacks, accepted_drafts, draft_places, verified_drafts
@@ -49,11 +50,15 @@ SAMPLE_EVERY = 16
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """How often each invariant was checked and held. A broken one ends the run, so it is not counted here."""
+    """How often each invariant was checked and held. A broken one ends the run, so it is not counted here.
+
+    kv_reads  KV cells that were read through a block table and carried the right stamp; None where stamps are off
+    """
 
     steps_seen: int
     steps_checked: int
     held: Mapping[str, int]
+    kv_reads: int | None = None
 
 
 class InvariantChecks(Protocol):
@@ -115,6 +120,7 @@ class Checker:
         self._steps_seen = 0
         self._steps_checked = 0
         self._held = dict.fromkeys(CHECKS, 0)
+        self._stamps = KVStamps(groups) if every == 1 else None  # a step that nobody looked at leaves no stamps
 
     def after_preprocess(
         self, delta: StepDelta, state: WorkerState, inputs: StepInputs | None, common: CommonAttentionMetadata | None
@@ -122,6 +128,8 @@ class Checker:
         """Take the delta in; on a step that is due, run all checks in order."""
         with self._paused():
             self._truth.follow(delta)
+            if self._stamps is not None:
+                self._stamps.follow(delta)
             rolled_back = self._rollbacks.follow(delta)
             self._delta, self._due = delta, self._steps_seen % self._every == 0
             self._steps_seen += 1
@@ -133,6 +141,8 @@ class Checker:
                     self._demand(name, check(view), delta.step)
                     if name in CHECKS or inputs.speculation is not None:
                         self._held[name] = self._held.get(name, 0) + 1
+                if self._stamps is not None:
+                    self._demand("kv_stamps", self._stamps.check(view), delta.step)
 
     def submitted(self, inputs: StepInputs, slot: OutputSlot) -> None:
         """Note who samples; of a due step also what, before a later step can write there."""
@@ -160,7 +170,8 @@ class Checker:
 
     def report(self) -> CheckReport:
         """The counts so far."""
-        return CheckReport(self._steps_seen, self._steps_checked, dict(self._held))
+        reads = None if self._stamps is None else self._stamps.reads
+        return CheckReport(self._steps_seen, self._steps_checked, dict(self._held), reads)
 
     def _look(
         self, delta: StepDelta, state: WorkerState, inputs: StepInputs, common: CommonAttentionMetadata | None

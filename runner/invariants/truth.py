@@ -52,6 +52,10 @@ class RequestTruth:
         """All tokens as int32 bytes, for comparison."""
         return np.ascontiguousarray(self.prompt, dtype=np.int32).tobytes() + self.outputs.tobytes()
 
+    def prompt_and_outputs(self) -> TokenIds:
+        """[num_tokens] all tokens, IN_FLIGHT among them; a copy."""
+        return np.frombuffer(self.history(), dtype=np.int32)
+
 
 class Truth:
     """Every request that was announced and not finished."""

@@ -14,6 +14,7 @@ from stepscope.workloads.step import StepDelta
 
 GOLDEN = Path(__file__).resolve().parents[3].parent / "shared" / "oracles" / "sched_golden"
 SIZES = {"max_num_seqs": 16, "max_num_batched_tokens": 2048, "max_model_len": 256, "block_size": 16, "num_blocks": 300}
+STREAMS = ("v1_spec4_alternate_accept", "v2_async_spec4_reject_all")
 REQUESTS = [Request(f"r{index}", 100, 60, 512) for index in range(16)]
 
 
