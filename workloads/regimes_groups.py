@@ -42,8 +42,8 @@ class Hybrid(Regime, frozen=True, kw_only=True):
 
 
 class KernelBlocks(Regime, frozen=True, kw_only=True):
-    """Manager blocks that kernels see as several smaller ones: the scheduler's stream is that of the manager's size, the
-    runner's tables are as many times as wide.
+    """Manager blocks that kernels see as several smaller ones: the scheduler's stream is that of the manager's size,
+    and the runner's tables are as many times as wide.
 
     Published (row 12): 32 -> 16; 64 -> 16, 128 -> 64, 256 -> 128, 528 -> 16.
     """
