@@ -27,10 +27,19 @@ def import_(
         Path | None,
         typer.Option("--map", metavar="FILE", help="YAML: which ranges are preprocess, forward, sample, and steps."),
     ] = None,
+    scrub_copy: Annotated[
+        Path | None,
+        typer.Option(
+            "--scrub-copy", metavar="OUT",
+            help="Also write the capture without environments, command lines, outputs, paths and users.",
+        ),
+    ] = None,
 ) -> None:
     """Import a capture that another profiler made; print what it says and write a recording."""
     from ..experiments.importing import import_capture
 
-    done = import_capture(files, output, salvage=salvage, phase_map=phase_map)
+    done = import_capture(files, output, salvage=salvage, phase_map=phase_map, scrubbed=scrub_copy)
     typer.echo(done.text, nl=False)
     typer.echo(f"\nrecording: {done.folder}")
+    if scrub_copy is not None:
+        typer.echo(f"scrubbed copy: {scrub_copy}")

@@ -13,6 +13,7 @@ from ..instrumentation.recording.storage import META_FILE
 from ..instrumentation.sources.capture import CaptureOptions
 from ..instrumentation.sources.phase_maps import load_phase_map
 from ..instrumentation.sources.reading import read_capture
+from ..instrumentation.sources.scrub import scrub_copy
 from ..reports import Format, render_capture
 
 _PACKED = (".gz", ".json", ".pt", ".trace", ".sqlite", ".nsys-rep", ".qdrep", ".qdstrm", ".tmp")
@@ -27,22 +28,34 @@ class Imported:
 
 
 def import_capture(
-    paths: Sequence[Path], out: Path | None = None, *, salvage: bool = False, phase_map: Path | None = None
-) -> Imported:
+    paths: Sequence[Path], out: Path | None = None, *, salvage: bool = False, phase_map: Path | None = None,
+    scrubbed: Path | None = None,
+) -> Imported:  # fmt: skip
     """Read one capture, or the Kineto traces of several ranks, and write the recording to `out`.
 
-    Without `out` a folder named after the (first) file is made in the current folder. Raises UsageError for what is
-    no capture, MeasurementError for one in which nothing was measured.
+    Without `out` a folder named after the (first) file is made in the current folder. With `scrubbed` a cleaned copy
+    of the capture is written there first, and the recording is made from the copy: both say the same. Raises
+    UsageError for what is no capture, MeasurementError for one in which nothing was measured.
     """
     folder = out or Path(f"{stem(paths[0])}.recording")
     _check(folder)
     options = CaptureOptions(salvage=salvage, phase_map=load_phase_map(phase_map) if phase_map else None)
-    capture = read_capture(paths, options)
+    capture = read_capture(paths if scrubbed is None else [_scrubbed(paths, scrubbed, salvage)], options)
     with ThreadPoolExecutor(1) as writer:  # packing the tables keeps another core busy
         saved = writer.submit(capture.save, folder)
         text = render_capture(capture_figures(capture.tables, capture.meta), "text", name=paths[0].name)
         saved.result()
     return Imported(folder, text)
+
+
+def _scrubbed(paths: Sequence[Path], out: Path, salvage: bool) -> Path:
+    if len(paths) > 1:
+        raise UsageError(f"--scrub-copy {out}: cleans one capture, {len(paths)} are given; scrub them one by one")
+    if salvage:
+        raise UsageError(
+            f"--scrub-copy {out}: not with --salvage: a clean copy would not tell what the damaged file lost"
+        )
+    return scrub_copy(paths[0], out)
 
 
 def report_of_capture(path: Path, format_: Format) -> str:

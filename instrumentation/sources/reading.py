@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal, NoReturn
 
 from ...errors import UsageError
 from .capture import Capture, CaptureOptions, capture_of
@@ -31,6 +32,13 @@ def read_capture(path: Path | Sequence[Path], options: CaptureOptions | None = N
 def is_capture(path: Path) -> bool:
     """Whether the file looks like a capture of another profiler."""
     return path.is_file() and _kind(path) is not None
+
+
+def capture_kind(path: Path) -> Literal["nsys", "report", "kineto"]:
+    """What kind of capture the file is. Raises UsageError, with what it is instead, for one that is none."""
+    if not path.exists():
+        raise UsageError(f"{path}: no such file; give an nsys export (.sqlite), a report (.nsys-rep) or a Kineto trace")
+    return _kind(path) or _refuse(path)
 
 
 def _files(path: Path) -> list[Path]:
@@ -61,7 +69,7 @@ def _read(files: Sequence[Path], options: CaptureOptions) -> Trace:
     return read_report(files[0])
 
 
-def _kind(path: Path) -> str | None:
+def _kind(path: Path) -> Literal["nsys", "report", "kineto"] | None:
     """nsys, report or kineto; None for anything else."""
     head = _head(path)
     if head.startswith(_SQLITE):
@@ -73,7 +81,7 @@ def _kind(path: Path) -> str | None:
     return None
 
 
-def _refuse(path: Path) -> str:
+def _refuse(path: Path) -> NoReturn:
     head = _head(path)
     if head.startswith(_LFS):
         raise UsageError(f"{path}: a pointer of Git LFS, not the file itself; fetch it with: git lfs pull")

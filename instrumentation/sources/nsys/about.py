@@ -70,6 +70,17 @@ def diagnostics(database: Database) -> tuple[Note, ...]:
     return tuple(found)
 
 
+def lost_events(database: Database) -> list[tuple[int | None, str]]:
+    """(severity, the words that `diagnostics` knows) of the events that it counts, without the rest of their texts."""
+    found: list[tuple[int | None, str]] = []
+    for severity, text in database.rows("DIAGNOSTIC_EVENT", "severity", "text"):
+        matches = [pattern.match(text) for pattern, _ in _LOST] if isinstance(text, str) else []
+        words = next((match[0] for match in matches if match), "")
+        if words or severity == _SERIOUS:
+            found.append((severity if isinstance(severity, int) else None, words))
+    return found
+
+
 def _pairs(database: Database, tables: tuple[str, ...]) -> dict[str, str]:
     wanted = ("EXPORT_SCHEMA_VERSION", "EXPORT_PRODUCT_VERSION", "CUDA_GRAPH_TRACE_OPTIONS:MODE")
     rows = [row for table in tables for row in database.rows(table, "name", "value")]

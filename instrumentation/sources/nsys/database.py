@@ -61,6 +61,10 @@ class Database:
         """Whether there is a table of this name, with or without a version suffix, of whatever length."""
         return table in self._tables
 
+    def quoted(self, table: str) -> str:
+        """The table's name as this file has it, version suffix and all, for use in SQL. Raises KeyError for none."""
+        return _quoted(self._tables[table])
+
     def columns(self, table: str) -> tuple[str, ...]:
         """Names of the table's columns; none where there is no table."""
         name = self._tables.get(table)

@@ -9,6 +9,7 @@ import numpy as np
 from ..arrays import ABSENT, BoolArray, LongArray, distinct, filled
 from ..trace import RANGE, HostRows
 from .activities import Reading
+from .database import Database
 from .processes import threads
 
 TABLE = "NVTX_EVENTS"
@@ -24,7 +25,7 @@ def range_rows(reading: Reading) -> HostRows:
     """Push/pop and start/end ranges. A range that was never closed ends with the capture, and is counted."""
     database = reading.database
     columns = database.integers(TABLE, "start", "end", "eventType", "globalTid", "textId", "domainId")
-    types = _event_types(reading)
+    types = event_types(database)
     names = _names(reading, columns["textId"])
     domains = _domains(columns, names, columns["eventType"] == types.get(_DOMAIN, _DOMAIN_TYPE))
     wanted = [types.get(name, number) for name, number in zip(_RANGES, _RANGE_TYPES, strict=True)]
@@ -39,9 +40,20 @@ def range_rows(reading: Reading) -> HostRows:
     )
 
 
-def _event_types(reading: Reading) -> dict[str, int]:
-    rows = reading.database.rows("ENUM_NSYS_EVENT_TYPE", "name", "id")
-    return {name: number for name, number in rows if isinstance(name, str) and isinstance(number, int)}
+def event_types(database: Database) -> dict[str, int]:
+    """This file's numbers of the kinds of events that are read; none where it has no table of them."""
+    rows = database.rows("ENUM_NSYS_EVENT_TYPE", "name", "id")
+    return {
+        name: number for name, number in rows
+        if isinstance(name, str) and isinstance(number, int) and name in (*_RANGES, _DOMAIN)
+    }  # fmt: skip
+
+
+def kept_types(database: Database) -> tuple[int, ...]:
+    """Numbers of the events that are read: ranges, and names of domains."""
+    types = event_types(database)
+    ranges = (types.get(name, number) for name, number in zip(_RANGES, _RANGE_TYPES, strict=True))
+    return (*ranges, types.get(_DOMAIN, _DOMAIN_TYPE))
 
 
 def _names(reading: Reading, text_ids: LongArray) -> LongArray:

@@ -22,20 +22,25 @@ def read_report(path: Path, tools: NsysTools | None = None) -> Trace:
 
     Raises UsageError without an nsys, or where it fails; MeasurementError for a stream that nothing can finish.
     """
-    found = tools or find_tools()
     with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
-        report = path if path.suffix != STREAM_SUFFIX else _finished(path, Path(folder), found)
-        if found.nsys is None:
-            raise UsageError(
-                f"{path}: reading a report takes nsys, and none was found; put it on the PATH, or export on a machine "
-                f"that has it: nsys export -t sqlite {path.name}"
-            )
-        export = Path(folder) / "report.sqlite"
-        command = [str(found.nsys), "export", "--type=sqlite", "--force-overwrite=true", f"--output={export}"]
-        _run([*command, str(report)], path)
-        if not export.exists():
-            raise UsageError(f"{path}: {found.nsys.name} export made no SQLite file; export it by hand and give that")
-        return read_export(export)
+        return read_export(export_report(path, Path(folder), tools))
+
+
+def export_report(path: Path, folder: Path, tools: NsysTools | None = None) -> Path:
+    """The report exported as an SQLite file in `folder`. Raises as `read_report` does."""
+    found = tools or find_tools()
+    report = path if path.suffix != STREAM_SUFFIX else _finished(path, folder, found)
+    if found.nsys is None:
+        raise UsageError(
+            f"{path}: reading a report takes nsys, and none was found; put it on the PATH, or export on a machine "
+            f"that has it: nsys export -t sqlite {path.name}"
+        )
+    export = folder / "report.sqlite"
+    command = [str(found.nsys), "export", "--type=sqlite", "--force-overwrite=true", f"--output={export}"]
+    _run([*command, str(report)], path)
+    if not export.exists():
+        raise UsageError(f"{path}: {found.nsys.name} export made no SQLite file; export it by hand and give that")
+    return export
 
 
 def _finished(path: Path, folder: Path, tools: NsysTools) -> Path:
