@@ -180,10 +180,10 @@ def test_steps_that_the_machine_disturbed_do_not_speak_for_all(lab):
 
 
 def test_the_change_of_the_period_is_the_median_over_blocks_of_steps(lab):
-    # GIVEN three blocks, set apart by steps that do not count; in the last one commits cost 50 more
-    made = committed(lab, [10] * 12 + [60] * 5, premium=0)
+    # GIVEN three blocks, set apart by steps that do not count; in the longest one commits cost 50 more
+    made = committed(lab, [10] * 14 + [60] * 20, premium=0)
     for row in made.rows["steps"]:
-        row["warmup"] = row["step"] in (4, 10, 11)
+        row["warmup"] = row["step"] in (6, 7, 13, 14)
     assert exposure(made.recording()).commit_step_ns == 9 + 10
 
 
