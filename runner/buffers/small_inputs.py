@@ -95,8 +95,9 @@ def offsets(fields: Sequence[Field]) -> tuple[list[int], int]:
 
 class PackedInputs:
     """One buffer, of which each input is a typed view at a fixed offset, so that graphs can read it; one copy takes all
-    up to the end of the last input that the step published. What lies between two inputs' used parts travels along:
-    give the large ones last.
+    up to the end of the last input that the step published. What lies between two inputs' used parts travels along, so
+    it is kept zero: a padded graph reads tokens behind the last one, and what an earlier step left there (the
+    placeholder of a token in flight) may be no token at all. Give the large inputs last.
     """
 
     def __init__(self, factory: BufferFactory, fields: Sequence[Field], stream: StreamName) -> None:
@@ -124,8 +125,23 @@ class PackedInputs:
 
     def close(self) -> int:
         """Make the copy."""
-        used, self._used_bytes, self._host = self._used_bytes, 0, None
-        return self.buffer.publish(used) if used else 0
+        used, self._used_bytes = self._used_bytes, 0
+        if not used:
+            self._host = None
+            return 0
+        for field in self._fields.values():
+            field.clear_rest()
+        self._host = None
+        return self.buffer.publish(used)
+
+
+@dataclass(slots=True)
+class _View:
+    """A field within one slot, of which the first `filled` entries may be other than zero."""
+
+    whole: npt.NDArray[Any]
+    array: npt.NDArray[Any]
+    filled: int = 0
 
 
 class PackedField:
@@ -138,7 +154,9 @@ class PackedField:
         self._dtype = torch.empty(0, dtype=field.dtype).numpy().dtype
         self.gpus = tuple(gpu[begin : self._end].view(field.dtype) for gpu in whole.buffer.gpus)
         self._buffer: StagedBuffer = whole.buffer
-        self._views: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = []
+        self._views: list[_View] = []
+        self._published = 0
+        self._written = False
 
     @property
     def gpu(self) -> torch.Tensor:
@@ -147,20 +165,35 @@ class PackedField:
 
     def acquire(self) -> npt.NDArray[Any]:
         """The whole host side, free to be written; contents are stale."""
-        host = self._whole.host()
-        for whole, view in self._views:  # a ring has few slots
-            if whole is host:
-                return view
-        view = host[self._begin : self._end].view(self._dtype)
-        if self._buffer.reused:
-            self._views.append((host, view))
-        return view
+        self._written = True
+        return self._view().array
 
     def publish(self, count: int) -> int:
         """Travels at the close."""
+        self._published = count
         if count:
             self._whole.use(self._begin + count * self._dtype.itemsize)
         return 0
+
+    def clear_rest(self) -> None:
+        """Zero what lies behind the published entries of this slot. How far somebody wrote who published nothing (his
+        tokens are on the device already) is not known: then all of it.
+        """
+        view, count = self._view(), self._published
+        end = view.array.size if self._written and not count else view.filled
+        if end > count:
+            view.array[count:end] = 0
+        view.filled, self._published, self._written = count, 0, False
+
+    def _view(self) -> _View:
+        host = self._whole.host()
+        for view in self._views:  # a ring has few slots
+            if view.whole is host:
+                return view
+        view = _View(host, host[self._begin : self._end].view(self._dtype))
+        if self._buffer.reused:
+            self._views.append(view)
+        return view
 
 
 def make_small_inputs(

@@ -67,6 +67,31 @@ def test_one_copy_reaches_to_the_last_published_entry(make):
     assert ledger.rows["copies"][-1][2] == 256 + 8 * 4
 
 
+def test_nothing_of_an_earlier_step_travels_behind_what_is_published(make):
+    # GIVEN a slot in which an earlier step published more, and another input not at all by now
+    inputs, _, _ = make("packed", "pinned_single")
+    write(inputs["ids"], [7, -1, -1, -1])
+    write(inputs["lens"], [3, 3])
+    write(inputs["positions"], [1, 2, 3])
+    inputs.close()
+    write(inputs["ids"], [8, 9])
+    write(inputs["positions"], [4, 5])
+    inputs.close()
+    # THEN what a padded reader finds behind the last entry is zero, in the middle of the copy as well
+    assert inputs["ids"].gpu[:5].tolist() == [8, 9, 0, 0, 0]
+    assert inputs["lens"].gpu[:3].tolist() == [0, 0, 0]
+    # AND of what was written and not published, nothing
+    inputs["ids"].acquire()[:4] = -1
+    write(inputs["positions"], [6])
+    inputs.close()
+    assert inputs["ids"].gpu[:5].tolist() == [0] * 5
+
+
+def write(field, values):
+    field.acquire()[: len(values)] = values
+    field.publish(len(values))
+
+
 def test_separate_inputs_are_copied_when_they_are_published(make):
     inputs, ledger, _ = make("separate")
     assert step(inputs, 0, {"positions": 3, "starts": 9}) == 0

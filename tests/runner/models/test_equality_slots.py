@@ -49,6 +49,26 @@ def test_together_with_other_switches(run, reference, switches, batch_state, blo
     assert outcome.outputs == reference.outputs
 
 
+@pytest.mark.parametrize(
+    "switches",
+    [
+        {"token_handoff": "async_scatter", "h2d_packing": "packed", "graph_mode": "full", "capture_sizes": (7, 23, 48)},
+        {"token_handoff": "async_auto", "copy_stream": "dedicated", "device_buffers": "double"},
+        {"speculative": 3, "h2d_packing": "packed", "staging": "pinned_single"},
+        {"speculative": 2, "token_handoff": "async_auto", "staging": "zero_copy", "device_buffers": "double"},
+        {"dispatch_rules": "v2", "graph_mode": "full_and_piecewise", "capture_sizes": (7, 23, 45)},
+    ],
+    ids=["ahead-packed", "ahead-double", "drafts-packed", "drafts-shared", "dispatch"],
+)
+def test_steps_ahead_and_drafts(run, reference, switches):
+    """A padded graph reads tokens behind the last one: packed, none of them may be an older step's placeholder."""
+    outcome = run(
+        reference.requests, batch_state="stable_slots", block_table_commit="staged", **TIGHT, **switches
+    )
+    assert outcome.num_resumed > 3
+    assert outcome.outputs == reference.outputs
+
+
 def test_mutant_a_stale_index_map_changes_tokens(run, reference, monkeypatch):
     arrange, made = ByIndexMap.arrange, []
 
