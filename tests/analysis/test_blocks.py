@@ -136,16 +136,19 @@ def test_the_replay_tells_what_an_arm_without_the_copy_would_show(lab, host_us, 
     assert (found.exposed_step_ns == 0) == (build_us == 300)
 
 
-def committed(lab, calls, *, copy=True, premium=30):
-    """A step a number of `calls`, the cost of the table's call; the first copy of each step costs `premium` more."""
+def committed(lab, inside, *, call=10, copy=True, premium=30):
+    """A step a number of `inside`: what the host does in the range before the table's call, which costs `call`.
+
+    The first copy of each step costs `premium` more.
+    """
     made = lab()
-    for number, cost in enumerate(calls):
+    for number, work in enumerate(inside):
         with made.step(number):
             table = ()
             if copy:
                 with made.span("commit_block_table", "range"):
-                    made.host(9)
-                    table = (made.copy("block_table", 155, cost=cost + premium),)
+                    made.host(work)
+                    table = (made.copy("block_table", 155, cost=call + premium),)
             for at in range(3):
                 made.copy("ids", 1, cost=10 + (premium if at == 0 and not copy else 0))
             made.host(600)
@@ -155,8 +158,8 @@ def committed(lab, calls, *, copy=True, premium=30):
 
 def test_what_the_first_call_of_a_step_pays_for_being_first_is_not_saved(lab):
     # GIVEN calls of the table that cost what the others cost, 10, and 30 more for being first, whoever is
-    found = exposure(committed(lab, [10] * 8).recording())
-    periods = [committed(lab, [10] * 8, copy=copy).rows["steps"][4]["period_ns"] for copy in (True, False)]
+    found = exposure(committed(lab, [9] * 8).recording())
+    periods = [committed(lab, [9] * 8, copy=copy).rows["steps"][4]["period_ns"] for copy in (True, False)]
     assert found.commit_step_ns == periods[0] - periods[1] == 9 + 10
     assert found.exposed_step_ns == 0
 
@@ -174,14 +177,14 @@ def test_a_call_that_is_not_the_first_of_its_step_is_saved_whole(lab):
 
 
 def test_steps_that_the_machine_disturbed_do_not_speak_for_all(lab):
-    # GIVEN two of ten steps in which the call took far longer; each step loses its own call in the replay
-    found = exposure(committed(lab, [10, 10, 10, 10, 900, 10, 10, 2_000, 10, 10], premium=0).recording())
+    # GIVEN two of ten steps in which the host was held up in the range; each step loses its own range in the replay
+    found = exposure(committed(lab, [9, 9, 9, 9, 900, 9, 9, 2_000, 9, 9], premium=0).recording())
     assert found.commit_step_ns == 9 + 10
 
 
 def test_the_change_of_the_period_is_the_median_over_blocks_of_steps(lab):
     # GIVEN three blocks, set apart by steps that do not count; in the longest one commits cost 50 more
-    made = committed(lab, [10] * 14 + [60] * 20, premium=0)
+    made = committed(lab, [9] * 14 + [59] * 20, premium=0)
     for row in made.rows["steps"]:
         row["warmup"] = row["step"] in (6, 7, 13, 14)
     assert exposure(made.recording()).commit_step_ns == 9 + 10
