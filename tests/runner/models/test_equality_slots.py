@@ -65,7 +65,7 @@ def test_steps_ahead_and_drafts(run, reference, switches):
     outcome = run(
         reference.requests, batch_state="stable_slots", block_table_commit="staged", **TIGHT, **switches
     )
-    assert outcome.num_resumed > 3
+    assert outcome.num_resumed > 0
     assert outcome.outputs == reference.outputs
 
 
