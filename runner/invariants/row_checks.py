@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from ..kv_groups import NULL_BLOCK
 from ..state.block_table import BlockTable
 from ..state.input_batch import InputBatch
 from ..state.request_state import CachedRequestState
@@ -107,8 +108,10 @@ def _block_difference(view: StepView, place: int, row: int, group: int) -> str |
     """A row holds the blocks that its request owns; below a window, where nobody looks any more, null blocks."""
     table, req_id = view.batch.block_tables.tables[group], view.inputs.req_ids[place]
     blocks, owned = table.values[row, : table.num_blocks[row]], view.kernel_blocks(place, group)
-    if np.array_equal(blocks, owned):
-        return None
+    if blocks.size == owned.size:
+        unseen = np.arange(owned.size) < view.num_unseen(place, group)
+        if ((blocks == owned) | (unseen & (blocks == NULL_BLOCK))).all():
+            return None
     where = f" of group {group}" if group else ""
     return f"row {row}{where} has blocks {blocks.tolist()}, but {req_id!r} owns {owned.tolist()}"
 

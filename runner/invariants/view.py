@@ -56,11 +56,22 @@ class StepView:
     def kernel_blocks(self, row: int, group: int) -> IntArray:
         """[n] kernel blocks that the row's table has to show: what the request owns, null below a sliding window."""
         of = self.groups[group]
-        blocks = row_blocks(self.truths[row].blocks[group], of.ratio)
+        blocks = row_blocks(self.truths[row].blocks[group], of.ratio).copy()  # it may be a view of what is recorded
+        blocks[: self._first_seen(row, of, of.slack)] = NULL_BLOCK
+        return blocks
+
+    def num_unseen(self, row: int, group: int) -> int:
+        """How many of these no query sees any more. They may be null before they have to: what was counted once may
+        have been more, with drafts that were rejected since.
+        """
+        return self._first_seen(row, self.groups[group], int(self.rejected[row]))
+
+    def _first_seen(self, row: int, of: KVGroup, doubtful: int) -> int:
+        """The first kernel block that a query sees when `doubtful` of the computed tokens do not count."""
         if of.window is None:
-            return blocks
-        first_seen = max(int(self.expected_computed[row]) - of.slack - of.window + 1, 0) // of.block_size * of.ratio
-        return np.where(np.arange(blocks.size) < first_seen, NULL_BLOCK, blocks).astype(np.int32)
+            return 0
+        first = int(self.expected_computed[row]) - doubtful - of.window + 1
+        return max(first, 0) // of.block_size * of.ratio
 
 
 def host(tensor: torch.Tensor) -> npt.NDArray[Any]:
