@@ -1,4 +1,4 @@
-"""`perf report`: a recording or a sweep as a page, as text, Markdown or JSON."""
+"""`perf report`: a recording, a capture or a sweep as a page, as text, Markdown, JSON or a trace for Perfetto."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ class Format(str, Enum):
     TEXT = "text"
     MD = "md"
     JSON = "json"
+    PERFETTO = "perfetto"
 
 
 def report(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A recording, or the folder of a sweep or a run.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A recording, a capture, or the folder of a sweep or a run.")
+    ],
     format_: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.HTML,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where to. [html: report.html beside PATH; else: stdout]"),
     ] = None,
 ) -> None:
-    """Report a recording or a sweep: one self-contained HTML file, or text, Markdown or JSON on stdout."""
+    """Report a recording, a capture or a sweep: one self-contained HTML file, or text, Markdown, JSON or trace events
+    for ui.perfetto.dev on stdout."""
     from ..experiments.reporting import write_report
 
     typer.echo(write_report(path, format_.value, output), nl=False)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from ..analysis.captures.figures import capture_figures
 from ..errors import StepscopeError, UsageError
 from ..instrumentation.recording.reader import Recording
 from ..instrumentation.recording.schema import CAPTURE_SOURCES
 from ..instrumentation.recording.storage import META_FILE, PARTIAL_META_FILE
-from ..instrumentation.sources.reading import is_capture
+from ..instrumentation.sources.reading import is_capture, read_capture
 from ..reports import Format, IndexEntry, render, render_capture, render_index, render_sweep
+from ..reports.perfetto import perfetto_json
 from .files import write_atomically
 from .importing import report_of_capture
 from .store import SweepStore
@@ -21,19 +23,33 @@ RECORDING = "recording"
 """Where a run, and a point of a sweep, keeps its recording."""
 
 
-def write_report(path: Path, format_: Format, output: Path | None) -> str:
+def write_report(path: Path, format_: Format | Literal["perfetto"], output: Path | None) -> str:
     """Render what `path` holds. Returns what belongs on stdout: the text, or where the file is.
 
     HTML goes to `output`, else to report.html in the folder; the others go to `output`, else to stdout.
     Raises UsageError for a path that holds nothing of ours.
     """
+    if format_ == "perfetto":
+        return _written(perfetto_json(recording_at(path)), format_, output, path)
     if is_capture(path):
         return _written(report_of_capture(path, format_), format_, output, path.with_name(f"{path.name}.html"))
     folder = _folder(path)
     return _written(_render(folder, format_, output), format_, output, folder / "report.html")
 
 
-def _written(text: str, format_: Format, output: Path | None, page: Path) -> str:
+def recording_at(path: Path) -> Recording:
+    """The one recording that `path` holds: a capture becomes one. Raises UsageError for none, or for many."""
+    if is_capture(path):
+        return read_capture(path).recording()
+    folder = _folder(path)
+    for below in (folder, folder / RECORDING):
+        if _is_recording(below):
+            return Recording.load(below)
+    many = "a sweep has a recording a point, give one of them" if (folder / "plan.json").exists() else "give its folder"
+    raise UsageError(f"{folder}: holds no recording ({META_FILE}) of its own; {many}")
+
+
+def _written(text: str, format_: str, output: Path | None, page: Path) -> str:
     """Write `text` where it belongs; what belongs on stdout comes back."""
     target = output or (page if format_ == "html" else None)
     if target is None:
