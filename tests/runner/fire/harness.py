@@ -68,7 +68,7 @@ def texts_of(model: str, kv_groups: tuple[str, ...]) -> list[tuple[list[int], li
 class Known(dict):
     """Continuations by request: the puppeteer's ids end with the number of their prompt."""
 
-    def __init__(self, texts, names=400):
+    def __init__(self, texts, names: int):
         super().__init__()
         for number in range(names):
             for prompt in range(NUM_PROMPTS):
@@ -76,12 +76,14 @@ class Known(dict):
 
 
 class Fire:
-    """One run. `do` takes an operation (name, operand); `steps` counts those that computed something."""
+    """One run of at most `names` requests. `do` takes an operation (name, operand); `steps` counts those that computed
+    something.
+    """
 
-    def __init__(self, *, compare: bool = True, **switches) -> None:
+    def __init__(self, *, compare: bool = True, names: int = 40, **switches) -> None:
         config = RunnerConfig(**(SIZES | switches))
         self.texts = texts_of(config.model, tuple(g.split("/")[0] for g in config.kv_groups if g != "state"))
-        known = Known(self.texts) if config.num_drafts and config.acceptance != "ngram" else None
+        known = Known(self.texts, names) if config.num_drafts and config.acceptance != "ngram" else None
         self.runner, self.config = make(known, **switches)
         self.groups = resolve_groups(config)
         self.puppets = Puppeteer(config, self.groups, self.texts)
@@ -95,10 +97,19 @@ class Fire:
     def do(self, name: str, operand) -> None:
         if name == "step":
             self.step(operand)
-        elif name == "collect":
-            self.collect()
+        elif name in ("collect", "mask"):
+            getattr(self, name)(operand)
         else:
             getattr(self.puppets, name)(operand)
+
+    def mask(self, number: int) -> None:
+        """Allow one of the rows nothing but the tokens of its text: it says the same, another one would not."""
+        batch = self.runner.state.batch
+        if batch.req_ids and not self.config.num_drafts:
+            req_id = batch.req_ids[number % len(batch.req_ids)]
+            live = self.puppets.requests.get(req_id)
+            if live is not None and req_id in batch.row_of:
+                batch.allow_only(req_id, sorted(set(live.text)), VOCAB)
 
     def step(self, digits: list[int]) -> None:
         delta, self.turns = self.puppets.make_step(digits)
@@ -129,8 +140,9 @@ class Fire:
         for group, slots, table in zip(inputs.groups, wanted.slots, wanted.tables, strict=True):
             assert group.slots.tolist() == slots + [-1] * (group.slots.numel() - len(slots)), "slots"
             _same_table(group.block_table.tolist(), table)
-        assert common.query_start_loc_cpu.tolist() == (wanted.host["query_start_loc"] + [total] * 99)[: common.num_reqs + 1]
-        assert common.is_prefilling.tolist() == (wanted.host["is_prefilling"] + [False] * 99)[: common.num_reqs]
+        padding = common.num_reqs - count
+        assert common.query_start_loc_cpu.tolist() == wanted.host["query_start_loc"] + [total] * padding
+        assert common.is_prefilling.tolist() == wanted.host["is_prefilling"] + [False] * padding
 
 
 def _same_table(rows: list[list[int]], wanted: list[list[int | None]]) -> None:
@@ -173,5 +185,7 @@ def random_operations(seed: int, count: int):
             yield "shuffle", dice.randrange(1000)
         elif roll < 0.36:
             yield "collect", None
+        elif roll < 0.42:
+            yield "mask", dice.randrange(20)
         digits = (0, 1, 3, 5, 6, 7, 8, 9, 9, 9, 9, IDLE)
         yield "step", [dice.choice(digits) for _ in range(dice.randrange(1, 9))]

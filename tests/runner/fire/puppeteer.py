@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from stepscope.workloads.acceptance import parse_acceptance
-from stepscope.workloads.step import CachedRequests, NewRequest, StepDelta
+from stepscope.workloads.step import CachedRequests, NewRequest, SamplingParams, StepDelta
 
 from .requests import VOCAB, Flight, Live, Turn, accepted, spoilt_drafts
 
@@ -39,7 +39,7 @@ class Pool:
 
 
 class Puppeteer:
-    """`requests` by id, in the order of scheduling. `groups` are the runner's (sizes and windows only are looked at)."""
+    """`requests` by id, in the order of scheduling; of the runner's `groups` only sizes and windows are looked at."""
 
     def __init__(self, config, groups, texts) -> None:
         self.config, self.groups, self.texts = config, groups, texts
@@ -51,13 +51,16 @@ class Puppeteer:
         self._preempted: list[str] = []
         self._present: set[str] = set()  # in the step before
         self._asked = 0
+        self.num_accepted = self.num_rejected = self.num_resumed = self.num_finished = 0
 
     def add(self, number: int) -> None:
-        """A new request with one of the known prompts."""
+        """A new request with one of the known prompts. Every third draws, with options that leave it one choice."""
         prompt, text, limit = self.texts[number % len(self.texts)]
         req_id = f"q{self._asked}-{number % len(self.texts)}"
+        live = self.requests[req_id] = Live(req_id, prompt, text, limit)
+        if self._asked % 3 == 1:
+            live.sampling = SamplingParams(0.3 + self._asked % 7 / 10, 1, 1 - self._asked % 5 / 10, seed=self._asked)
         self._asked += 1
-        self.requests[req_id] = Live(req_id, prompt, text, limit)
 
     def finish(self, number: int) -> None:
         """End one, whatever it is doing."""
@@ -93,6 +96,8 @@ class Puppeteer:
                 assert sampled[live.req_id] == behind, f"step {step}: {live.req_id} shows {sampled[live.req_id]}"
                 live.outputs += flight.got
                 live.computed -= flight.rejected
+                self.num_accepted += flight.got - 1
+                self.num_rejected += flight.rejected
             if live.outputs >= live.limit:
                 self._end(live)
 
@@ -124,6 +129,8 @@ class Puppeteer:
             else:
                 known.append((live, turns[live.req_id], added, entering))
             live.announced = True
+        self.num_finished += len(finished)
+        self.num_resumed += sum(entering for *_, entering in known)
         delta = self._delta(finished, preempted, (new, known), (turns, drafts))
         self.step += 1
         return delta, turns
@@ -165,7 +172,7 @@ class Puppeteer:
         """
         most = self.config.num_drafts
         count = min(most, digit - 4, room)
-        if not most or count <= 0 or digit == IDLE or live.known == len(live.prompt) and not live.flights:
+        if not most or count <= 0 or digit == IDLE or (live.known == len(live.prompt) and not live.flights):
             return []
         if not self.ahead:
             right = (7 * digit + live.known) % (count + 2)
@@ -226,8 +233,9 @@ class Puppeteer:
 
     def _announce(self, live: Live, turn: Turn) -> NewRequest:
         return NewRequest(
-            live.req_id, np.asarray(live.prompt, dtype=np.int32), tuple(map(tuple, live.blocks)), turn.counted
-        )
+            live.req_id, np.asarray(live.prompt, dtype=np.int32), tuple(map(tuple, live.blocks)), turn.counted,
+            live.sampling,
+        )  # fmt: skip
 
     def _delta(self, finished, preempted, entries, made) -> StepDelta:
         (new, known), (turns, drafts) = entries, made

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stepscope.workloads.acceptance import SyntheticAcceptance, num_right
+from stepscope.workloads.step import SamplingParams
 
 VOCAB = 512
 
@@ -40,6 +41,7 @@ class Live:
     computed: int = 0
     blocks: list[list[int]] | None = None
     sampled_step: int = -9
+    sampling: SamplingParams = field(default_factory=SamplingParams)
     announced: bool = False
 
     @property

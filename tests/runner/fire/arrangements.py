@@ -1,0 +1,42 @@
+"""The arrangements of a runner that stand under fire: every batch state with every commit, every hand-off, drafts,
+groups, padding.
+"""
+
+HYBRID = {"kv_groups": ("full", "window=9"), "model": "tiny", "num_blocks": 84}
+STATE = {"kv_groups": ("full", "window=9/2", "state"), "model": "tiny", "kernel_block_size": 2, "num_blocks": 120}
+HOST = {"token_handoff": "async_auto", "speculative": 3, "acceptance": "synthetic:0.7"}
+DEVICE = HOST | {"correction": "device"}
+SLOTS = {"batch_state": "stable_slots"}
+REBUILD = {"batch_state": "rebuild"}
+DEDICATED = {"copy_stream": "dedicated"}
+GRAPHS = {"capture_sizes": (4, 8, 16, 24, 40)}
+
+ARRANGEMENTS = {
+    "persistent, full, sync": {},
+    "persistent, dirty_rows, async_slice": {"block_table_commit": "dirty_rows", "token_handoff": "async_slice"},
+    "persistent, staged, double, drafts corrected on the device": (
+        {"block_table_commit": "staged", "device_buffers": "double"} | DEDICATED | DEVICE
+    ),
+    "persistent, reordered, padded, drafts": (
+        {"reorder": "decode_first", "graph_mode": "full_and_piecewise", "speculative": 2} | GRAPHS
+    ),
+    "persistent, hybrid, skip, async": {"commit_order": "skip", "token_handoff": "async_auto"} | HYBRID,
+    "persistent, three groups, last, staged_d2d, reordered, drafts corrected on the device": (
+        {"commit_order": "last", "device_buffers": "staged_d2d", "reorder": "decode_first", "dispatch_rules": "v1"}
+        | {"block_table_commit": "dirty_rows", "graph_mode": "full"} | DEDICATED | GRAPHS | STATE | DEVICE
+    ),
+    "slots, full, mapped on the host, async_scatter": (
+        {"slot_mapping": "host", "token_handoff": "async_scatter"} | SLOTS
+    ),
+    "slots, dirty_rows, hybrid, drafts": {"block_table_commit": "dirty_rows", "speculative": 3} | SLOTS | HYBRID,
+    "slots, staged, packed, padded, drafts corrected on the device": (
+        {"block_table_commit": "staged", "h2d_packing": "packed", "graph_mode": "full"} | GRAPHS | SLOTS | DEVICE
+    ),
+    "slots, staged, three groups, zero_copy, double, drafts corrected on the host": (
+        {"block_table_commit": "staged", "staging": "zero_copy", "device_buffers": "double"} | SLOTS | STATE | HOST
+    ),
+    "rebuild, async_slice, reordered": {"token_handoff": "async_slice", "reorder": "decode_first"} | REBUILD,
+    "rebuild, hybrid, drafts corrected on the host, cat, pageable": (
+        {"token_gather": "cat", "staging": "pageable", "slot_mapping": "torch"} | REBUILD | HYBRID | HOST
+    ),
+}  # fmt: skip
