@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ....errors import UsageError
 
 GZIP_MAGIC = b"\x1f\x8b"
-_READ_BYTES = 1 << 18
-_PIECE_BYTES = 1 << 22
+_READ_BYTES = 1 << 17
+_PIECE_BYTES = 1 << 20
 _GZIP = zlib.MAX_WBITS | 16
 
 
+def _ahead(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same, the next one made by another thread while the caller works on this one: unpacking holds no lock."""
+    with ThreadPoolExecutor(1) as other:
+        coming = other.submit(next, pieces, b"")
+        while piece := coming.result():
+            coming = other.submit(next, pieces, b"")
+            yield piece
+
+
 class ChunkReader:
-    """Pieces of at most 4 MiB. After the last one `damage` says what is wrong with a packed file, None if nothing is.
+    """Pieces of at most 1 MiB. After the last one `damage` says what is wrong with a packed file, None if nothing is.
 
     A damaged or cut file gives what could be unpacked of it; whether that is good enough the caller decides.
     """
@@ -30,7 +40,7 @@ class ChunkReader:
                 packed = file.read(2) == GZIP_MAGIC
                 file.seek(0)
                 pieces = iter(lambda: file.read(_READ_BYTES if packed else _PIECE_BYTES), b"")
-                yield from self._unpacked(pieces) if packed else pieces
+                yield from _ahead(self._unpacked(pieces)) if packed else pieces
         except OSError as error:
             raise UsageError(f"{self.path}: cannot be read ({error.strerror}); check its path") from error
 

@@ -7,9 +7,11 @@ rows without being work. The memory kinds of a copy stand only in its name.
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,6 +33,9 @@ _COPY_NAME = re.compile(r"Memcpy (\w+) \(([\w ]+?) *-> *([\w ]+?)\)", re.IGNOREC
 _DIGITS = re.compile(r"-?\d+")
 _NO_ARGS = Args()
 _MANY = 4096
+_FULL = 512
+_KIND_BITS = 3
+_KIND_MASK = (1 << _KIND_BITS) - 1
 _SAMPLE = 64
 _DEVICE_KINDS = {_KERNEL: KERNEL, _MEMSET: MEMSET}
 
@@ -81,23 +86,30 @@ class Collector:
         self._host, self._device, self._copies = _Columns(), _Columns(), _Columns()
         self.seen: Counter[int] = Counter()
         self._buckets = _Buckets()
-        self._host_names: tuple[dict[str, tuple[int, int]], ...] = tuple({} for _ in range(_OVERHEAD + 1))
+        self._host_names: tuple[dict[str, int], ...] = tuple({} for _ in range(_OVERHEAD + 1))
 
-    def take(self, events: list[Event]) -> None:
-        """Sort a chunk into the columns."""
+    def take(self, events: list[Any]) -> None:
+        """Keep the events that figures need."""
         buckets = self._buckets
         for event in events:
-            bucket = buckets[event.cat]
-            if bucket is not None:
-                bucket.append(event)
-        for cat, bucket in buckets.items():
-            if bucket:
+            if type(event) is Event:
+                bucket = buckets[event.cat]
+                if bucket is not None:
+                    bucket.append(event)
+        self._sort(_FULL)
+
+    def finish(self) -> None:
+        """Sort what is left; then the columns are whole."""
+        self._sort(1)
+
+    def _sort(self, enough: int) -> None:
+        """Turn categories that have gathered `enough` events into columns: small arrays cost more than they hold."""
+        for cat, bucket in self._buckets.items():
+            if bucket is not None and len(bucket) >= enough:
                 self._take(category_of(cat), bucket)
                 bucket.clear()
 
     def _take(self, category: int, events: list[Event]) -> None:
-        if {event.ph for event in events} != {"X"}:
-            events = [event for event in events if event.ph == "X"]
         start, end, good = self._times(events)
         if not good.all():
             events = [event for event, kept in zip(events, good.tolist(), strict=True) if kept]
@@ -107,11 +119,11 @@ class Collector:
         if category in (_OP, _RANGE, _OVERHEAD):
             self._add_host(category, events, {**common, "correlation": filled(len(events))})
             return
+        if category == _CALL:
+            self._add_host(category, events, {**common, "correlation": _ints(_correlations(events))})
+            return
         args = [event.args or _NO_ARGS for event in events]
         common["correlation"] = _ints([own.correlation for own in args])
-        if category == _CALL:
-            self._add_host(category, events, common)
-            return
         common |= {
             "device": self._device_of(events, args), "stream": self._streams(events, args),
             "graph_node": _nodes([own.node for own in args]),
@@ -163,26 +175,28 @@ class Collector:
         self.pids.update(event.pid for event in events[:_SAMPLE] if isinstance(event.pid, int))
         texts = [event.name for event in events]
         known = self._host_names[category]
-        for text in dict.fromkeys(texts):
-            if text not in known:
-                known[text] = self._named(category, text)
-        told = list(map(known.__getitem__, texts))
-        pairs = np.array(told, dtype=np.int64).reshape(-1, 2)
+        try:
+            told = np.fromiter(map(known.__getitem__, texts), dtype=np.int64, count=len(texts))
+        except KeyError:
+            for text in dict.fromkeys(texts):
+                if text not in known:
+                    known[text] = self._named(category, text)
+            told = np.fromiter(map(known.__getitem__, texts), dtype=np.int64, count=len(texts))
         self._host.add(
-            **common, thread=_threads([event.tid for event in events]), kind=pairs[:, 1], name=pairs[:, 0],
+            **common, thread=_threads([event.tid for event in events]), kind=told & _KIND_MASK, name=told >> _KIND_BITS,
             domain=filled(len(events)),
         )
 
-    def _named(self, category: int, text: str) -> tuple[int, int]:
-        """(code of the name, kind) of a host event. Old traces have steps among the operators: a name that marks a
-        step makes a range of it."""
+    def _named(self, category: int, text: str) -> int:
+        """Code of the name and kind of a host event in one number. Old traces have steps among the operators: a name
+        that marks a step makes a range of it."""
         if category == _CALL:
             call = call_of(text)
-            return self.names.code(call.name), call.kind
-        if category == _OVERHEAD:
-            return self.names.code(text), OVERHEAD
-        kind = RANGE if category == _RANGE or marker_of(text) is not None else OP
-        return self.names.code(text), kind
+            return self.names.code(call.name) << _KIND_BITS | call.kind
+        kind = OVERHEAD if category == _OVERHEAD else OP
+        if category == _RANGE or (category == _OP and marker_of(text) is not None):
+            kind = RANGE
+        return self.names.code(text) << _KIND_BITS | kind
 
     def host(self) -> HostRows:
         """Calls, operators, annotations and the profiler's own work."""
@@ -232,6 +246,13 @@ def _place(known: tuple[str, ...], text: str) -> int:
     return known.index(text) if text in known else UNKNOWN
 
 
+def _correlations(events: list[Event]) -> list[int | None]:
+    try:
+        return [event.args.correlation for event in events]  # type: ignore[union-attr]
+    except AttributeError:
+        return [(event.args or _NO_ARGS).correlation for event in events]
+
+
 def _number(value: int | str | None) -> int | None:
     """A thread or stream: a number, also as a text or as "stream 7"."""
     if isinstance(value, str):
@@ -249,7 +270,7 @@ def _threads(values: list[int | str | None]) -> LongArray:
 def _ints(values: list[int | None]) -> LongArray:
     """ABSENT for null and for what does not fit."""
     try:
-        return np.array(values, dtype=np.int64)
+        return np.frombuffer(array("q", cast("list[int]", values)), dtype=np.int64)
     except (TypeError, OverflowError):
         fits = [ABSENT if value is None or abs(value) >= 1 << 62 else value for value in values]
         return np.array(fits, dtype=np.int64)

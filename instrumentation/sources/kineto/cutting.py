@@ -15,14 +15,14 @@ import msgspec
 
 from ....errors import UsageError
 from .chunks import ChunkReader
-from .events import Event, decode
+from .events import decode
 from .mending import Mended, mend
 
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|args|pid|tid|ts|id)"')
 _OFFSET = re.compile(r"\(byte (\d+)\)")
 _TRIES = 16
-_MIN_BYTES = 1 << 21
+_MIN_BYTES = 1 << 20
 _MAX_HEAD_BYTES = 1 << 27
 
 
@@ -47,7 +47,7 @@ class EventStream:
         self.repaired = 0
         self.truncated = False
 
-    def __iter__(self) -> Iterator[list[Event]]:
+    def __iter__(self) -> Iterator[list[Any]]:
         if not self._read_head():
             return
         between = b"},"
@@ -95,17 +95,18 @@ class EventStream:
         self._buffer = self._buffer[length:]
         self._offset += length
 
-    def _cut(self, between: bytes) -> tuple[list[Event], int, bool] | None:
+    def _cut(self, between: bytes) -> tuple[list[Any], int, bool] | None:
         """(events, bytes that they took, whether the list ends there); None where no cut was found in the buffer."""
         stop = len(self._buffer)
         for _ in range(_TRIES):
             end = self._buffer.rfind(between, 0, stop)
             if end < 0:
                 return None
-            piece = self._buffer[: end + 1]
             try:
-                return decode(b"[" + piece + b"]"), end + 1 + _comma(self._buffer, end + 1), False
+                events = decode(b"".join((b"[", memoryview(self._buffer)[: end + 1], b"]")))
+                return events, end + 1 + _comma(self._buffer, end + 1), False
             except msgspec.DecodeError as error:
+                piece = self._buffer[: end + 1]
                 place = _place(error, len(piece))
                 if "trailing characters" in str(error):
                     return decode(b"[" + piece[: place - 1]), place - 1, True
@@ -114,7 +115,7 @@ class EventStream:
             stop = end
         return None
 
-    def _mended(self, piece: bytes, place: int, error: msgspec.DecodeError) -> tuple[list[Event], int, bool]:
+    def _mended(self, piece: bytes, place: int, error: msgspec.DecodeError) -> tuple[list[Any], int, bool]:
         found = self._mend(piece, place, error, whole=True)
         if found.over:
             return found.events, found.length, True
@@ -139,7 +140,7 @@ class EventStream:
         name = re.search(rb'"name"\s*:\s*"([^"\\]{0,60})', self._buffer[start : start + 4096])
         return f", in event {number}, {name[1].decode('utf-8', 'replace')!r}" if name else ""
 
-    def _last(self) -> list[Event]:
+    def _last(self) -> list[Any]:
         """The rest of the file: the last events, the end of their list, and what stands behind it."""
         text = b"[" + self._buffer
         try:

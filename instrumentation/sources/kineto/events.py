@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from typing import Any
+from typing import Any, Union
 
 import msgspec
 
@@ -22,10 +22,9 @@ class Args(msgspec.Struct, gc=False):
     node: int | None = msgspec.field(default=None, name="graph node id")
 
 
-class Event(msgspec.Struct, gc=False):
-    """One event. ts and dur are microseconds: an int, or the text of a number with a fraction."""
+class Event(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
+    """One complete event. ts and dur are microseconds: an int, or the text of a number with a fraction."""
 
-    ph: str = ""
     cat: str = ""
     name: str = ""
     pid: int | str | None = None
@@ -35,20 +34,28 @@ class Event(msgspec.Struct, gc=False):
     args: Args | None = None
 
 
-_DECODER = msgspec.json.Decoder(list[Event], float_hook=str)
+_OTHER_PHASES = "fsiIMCBEbenStPNODTpFRcVv"
+"""Flows, instants, metadata, counters and what else the format knows: none has a duration."""
+_OTHERS = [
+    msgspec.defstruct(f"Other_{phase}", [], tag_field="ph", tag=phase, gc=False) for phase in _OTHER_PHASES
+]
+_DECODER = msgspec.json.Decoder(list[Union[tuple([Event, *_OTHERS])]], float_hook=str)  # type: ignore[misc]  # noqa: UP007
 _ANY = msgspec.json.Decoder(list[Any], float_hook=str)
 _CONTROL = json.JSONDecoder(strict=False, parse_float=str, parse_constant=str)
 _ONE_BYTE_EACH = "stepscope-one-byte-each"
 codecs.register_error(_ONE_BYTE_EACH, lambda error: ("?" * (error.end - error.start), error.end))  # type: ignore[attr-defined]
 
 
-def decode(text: bytes) -> list[Event]:
-    """The events of a JSON array. Raises msgspec.DecodeError for what is no JSON; places in it are those of `text`.
+def decode(text: bytes) -> list[Any]:
+    """The events of a JSON array; what is no complete event is an object of another type, or has no category.
+
+    Raises msgspec.DecodeError for what is no JSON; places in it are those of `text`.
 
     Bytes that are no UTF-8 and raw control characters inside strings break no structure: they are accepted.
     """
     try:
-        return _DECODER.decode(text)
+        found: list[Any] = _DECODER.decode(text)
+        return found
     except RecursionError:
         raise msgspec.DecodeError("nested too deeply") from None
     except msgspec.ValidationError:
@@ -61,7 +68,7 @@ def decode(text: bytes) -> list[Event]:
         raise
 
 
-def _lenient(text: bytes) -> list[Event]:
+def _lenient(text: bytes) -> list[Any]:
     """The same, whatever types the fields have; what is no object is left out as an event without a category."""
     try:
         return [_event(value) for value in _ANY.decode(text)]
@@ -75,7 +82,7 @@ def _lenient(text: bytes) -> list[Event]:
         raise
 
 
-def _with_control_characters(text: bytes, error: msgspec.DecodeError) -> list[Event]:
+def _with_control_characters(text: bytes, error: msgspec.DecodeError) -> list[Any]:
     """What Python's own decoder makes of it, which can be told to accept them."""
     content = text.decode("utf-8", _ONE_BYTE_EACH)
     try:
@@ -90,12 +97,12 @@ def _with_control_characters(text: bytes, error: msgspec.DecodeError) -> list[Ev
 
 
 def _event(value: object) -> Event:
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or value.get("ph") != "X":
         return Event()
     args = value.get("args")
     return Event(
-        _text(value.get("ph")), _text(value.get("cat")), _text(value.get("name")), _id(value.get("pid")),
-        _id(value.get("tid")), value.get("ts"), value.get("dur"), _args(args) if isinstance(args, dict) else None,
+        _text(value.get("cat")), _text(value.get("name")), _id(value.get("pid")), _id(value.get("tid")),
+        value.get("ts"), value.get("dur"), _args(args) if isinstance(args, dict) else None,
     )
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
-from .events import Event, decode
+from .events import decode
 
 _NEXT = re.compile(rb'[}\]"\n]\s*,?\s*(?=\{\s*"(?:ph|name|cat|args|pid|tid|ts|id|s|bp)"\s*:)')
 _END = re.compile(rb'\}\s*(?=\]\s*(?:\}|,\s*"|$))')
@@ -26,7 +27,7 @@ class Mended:
     """Events that could be read; how many could not; how many had their backslashes mended; whether the list ends in
     this text, and how many bytes belong to it."""
 
-    events: list[Event] = field(default_factory=list)
+    events: list[Any] = field(default_factory=list)
     lost: int = 0
     repaired: int = 0
     over: bool = False

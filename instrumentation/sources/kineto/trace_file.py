@@ -31,6 +31,7 @@ def _read_one(path: Path, salvage: bool) -> Trace:
     with _no_collections():
         for events in stream:
             collector.take(events)
+        collector.finish()
     host, device, copies = collector.host(), collector.device(), collector.copies()
     if not len(host) and not len(device) and not len(copies):
         raise UsageError(f"{path}: no events of a PyTorch profiler in it; give a trace that torch.profiler exported")
