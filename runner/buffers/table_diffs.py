@@ -84,10 +84,9 @@ class DiffTable:
             (rows, starts, ends), self._only = self._only, None
             there = self._there.take(rows)
             counts = ends - starts
-            num_ids = int(np.add.reduce(counts))
-            if num_ids == rows.size and (there <= starts).all():
+            if (counts == 1).all() and (there <= starts).all():
                 self._there[rows] = ends
-                return RowDiffs(rows, starts, counts, counts, num_ids, appends=True)
+                return RowDiffs(rows, starts, counts, np.zeros_like(counts), rows.size, appends=True)
             self._note(rows, starts, ends)
         rows = (self._first != _CLEAN).nonzero()[0]
         ends, starts = self._ends.take(rows), self._first.take(rows)

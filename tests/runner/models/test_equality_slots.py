@@ -92,7 +92,8 @@ def test_mutant_a_difference_forgotten_when_a_slot_changes_hands(run, reference,
         diffs = take(self)
         ends = diffs.starts + diffs.counts
         starts = np.minimum(np.maximum(diffs.starts, there[diffs.rows]), ends)
-        return diffs._replace(starts=starts, counts=ends - starts)
+        counts = ends - starts
+        return diffs._replace(starts=starts, counts=counts, num_ids=int(counts.sum()))
 
     monkeypatch.setattr(DiffTable, "take", only_behind)
     outcome = run(reference.requests, batch_state="stable_slots", block_table_commit="staged", **TIGHT)
