@@ -11,7 +11,7 @@ from ....errors import UsageError
 
 GZIP_MAGIC = b"\x1f\x8b"
 _READ_BYTES = 1 << 17
-_PIECE_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 21
 _GZIP = zlib.MAX_WBITS | 16
 
 
@@ -25,7 +25,7 @@ def _ahead(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class ChunkReader:
-    """Pieces of at most 1 MiB. After the last one `damage` says what is wrong with a packed file, None if nothing is.
+    """Pieces of at most 2 MiB. After the last one `damage` says what is wrong with a packed file, None if nothing is.
 
     A damaged or cut file gives what could be unpacked of it; whether that is good enough the caller decides.
     """

@@ -7,7 +7,6 @@ rows without being work. The memory kinds of a copy stand only in its name.
 from __future__ import annotations
 
 import re
-from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -270,8 +269,8 @@ def _threads(values: list[int | str | None]) -> LongArray:
 def _ints(values: list[int | None]) -> LongArray:
     """ABSENT for null and for what does not fit."""
     try:
-        return np.frombuffer(array("q", cast("list[int]", values)), dtype=np.int64)
-    except (TypeError, OverflowError):
+        return np.fromiter(cast("list[int]", values), dtype=np.int64, count=len(values))
+    except (TypeError, OverflowError):  # a null, or a number of more than 64 bits
         fits = [ABSENT if value is None or abs(value) >= 1 << 62 else value for value in values]
         return np.array(fits, dtype=np.int64)
 

@@ -22,7 +22,7 @@ _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|args|pid|tid|ts|id)"')
 _OFFSET = re.compile(r"\(byte (\d+)\)")
 _TRIES = 16
-_MIN_BYTES = 1 << 20
+_MIN_BYTES = 1 << 21
 _MAX_HEAD_BYTES = 1 << 27
 
 

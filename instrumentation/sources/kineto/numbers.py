@@ -5,7 +5,6 @@ An absolute time of 19 digits has steps of 0.25 µs in float64: sums of such tim
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from typing import cast
@@ -37,7 +36,7 @@ def nanoseconds(tokens: Sequence[object]) -> LongArray:
 
 def _of_ints(tokens: Sequence[object]) -> LongArray:
     try:
-        values = np.frombuffer(array("q", cast(Sequence[int], tokens)), dtype=np.int64)
+        values = np.fromiter(cast(Sequence[int], tokens), dtype=np.int64, count=len(tokens))
     except OverflowError:
         return _one_by_one(tokens)
     fits = (values < _LIMIT_US) & (values > -_LIMIT_US)
