@@ -24,7 +24,8 @@ class _Path(NamedTuple):
 
 def best_within_memory(problem: SizesProblem, links: Links) -> tuple[int, ...]:
     """Nodes of the cheapest path within the limits, the fewest of equally cheap ones. Raises UsageError for none."""
-    assert problem.memory_bytes is not None and problem.max_bytes is not None
+    assert problem.memory_bytes is not None
+    assert problem.max_bytes is not None
     most = len(problem.candidates) if problem.max_graphs is None else problem.max_graphs
     paths: list[list[_Path]] = [[_Path(0, 0, 0, 0, None)]]
     memory, link, ending = problem.memory_bytes.tolist(), links.link_ns.tolist(), links.ending_ns.tolist()

@@ -56,6 +56,8 @@ def resolve(tree: Mapping[str, Any]) -> PointSpec:
         size = workload.parameters.get("kernel_block_size")
         runner = dataclasses.replace(runner, kernel_block_size=size if isinstance(size, int) else None)
     runner = dataclasses.replace(runner, **_drafts(given, workload))
+    if runner.capture_sizes == "optimal":
+        runner = dataclasses.replace(runner, capture_sizes=_optimal(spec, runner, workload, steps))
     _check_skip(spec, workload)
     _check_ahead(spec, workload)
     _check_drafts(runner, workload)
@@ -103,6 +105,17 @@ def _vocab_size(runner: RunnerConfig) -> int:
     from ..runner.models.config import resolve_config
 
     return resolve_config(runner.model).vocab_size
+
+
+def _optimal(spec: PointSpec, runner: RunnerConfig, workload: Workload, steps: int | None) -> tuple[int, ...]:
+    """The list for the steps that will run; see `sizing_optimal`."""
+    from .sizing_optimal import optimal_sizes
+
+    most = None if steps is None else steps + _warmup_steps(spec.measure, workload)
+    try:
+        return optimal_sizes(dataclasses.replace(spec, runner=runner), workload, most)
+    except UsageError as error:
+        raise UsageError(f"runner.capture_sizes: optimal: {error}") from error
 
 
 def _check_skip(spec: PointSpec, workload: Workload) -> None:

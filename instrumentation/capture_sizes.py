@@ -147,7 +147,8 @@ def resolve_sizes(
 
     Without `max_capture_size` "default" and "exact" reach up to what vLLM would: twice max_num_seqs decodes with all
     their drafts, at most 512 tokens.
-    Raises UsageError for an unknown name, a size below 1, and a size that the token buffers cannot hold.
+    Raises UsageError for an unknown name, a size below 1, and a size that the token buffers cannot hold; and for
+    "optimal", which experiments turn into a list before a runner sees it.
     """
     if max_capture_size is not None:
         _check_sizes((max_capture_size,), max_num_batched_tokens, "max_capture_size")
@@ -163,7 +164,9 @@ def resolve_sizes(
         return default_ladder(maximum)
     if setting == "exact":
         return tuple(range(1, maximum + 1))
-    raise UsageError(f"capture_sizes: {setting!r} is unknown; use default, vllm, exact or a list of sizes")
+    if setting == "optimal":
+        raise UsageError("capture_sizes: optimal is found from a workload, which only a spec has; give the list itself")
+    raise UsageError(f"capture_sizes: {setting!r} is unknown; use default, vllm, exact, optimal or a list of sizes")
 
 
 def _check_sizes(sizes: Sequence[int], max_num_batched_tokens: int, field: str) -> None:

@@ -38,7 +38,8 @@ class RunnerConfig:
     max_model_len           longest sequence; with block_size it sets the block table's width
     num_blocks              KV blocks on the device, block 0 (the null block) included
     ring_slots              slots of a pinned ring
-    capture_sizes           "default", "vllm", "exact", or the sizes themselves
+    capture_sizes           "default", "vllm", "exact", or the sizes themselves; in a spec also "optimal", the list that
+                            is best for its workload by the calibrated curve
     table_width             block-table width in blocks of every group; None derives it from max_model_len
     kv_groups               what each KV cache group keeps: "full", "window=128" or "state", each with "/32" behind it
                             for a block size of its own; in the order of a request's block lists

@@ -4,7 +4,6 @@ import time
 
 import numpy as np
 import pytest
-
 from stepscope.analysis.sizes import SizesProblem, solve_sizes
 from stepscope.errors import UsageError
 

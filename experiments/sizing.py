@@ -1,0 +1,109 @@
+"""`perf sizes`' work: choose by one part of a workload, judge on the rest, say what it takes, and run it if asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..analysis.sizes import solve_sizes
+from ..analysis.sizes_costs import SizesLimits, candidates_of, problem_of
+from ..analysis.sizes_graphs import capture_costs
+from ..analysis.sizes_judgement import SizesGain, judge_arm, predicted_gain
+from ..analysis.sizes_stream import split_stream
+from ..errors import UsageError
+from ..instrumentation.capture_sizes import Sizes
+from ..reports.sizes_text import SizesView
+from .sizing_optimal import ladder_of, usual_limits
+from .sizing_source import SizesSource, open_source
+
+NOT_RUN = "--run STEPS measures it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizesRequest:
+    """What was asked.
+
+    train           share of the steps to choose by, from the beginning; the others judge
+    budget          most graphs; None: as many as vLLM's ladder has
+    maximum         largest captured size, forced; None: that of the default ladder
+    multiple        sizes are multiples of it, besides a decode's tokens
+    force           further sizes that must be captured
+    memory_mib      limit on the memory of all graphs, by what the recording's captures took
+    limit, speed    of a trace
+    run, device     measured steps of a run of both lists, 0 for none, and where
+    """
+
+    path: Path
+    train: float = 0.5
+    budget: int | None = None
+    maximum: int | None = None
+    multiple: int = 1
+    force: tuple[int, ...] = ()
+    memory_mib: int | None = None
+    drafts: int | None = None
+    max_num_seqs: int | None = None
+    limit: int | None = None
+    speed: float | None = None
+    calibration: str | None = None
+    cost_model: str | None = None
+    run: int = 0
+    device: str | None = None
+
+
+def find_sizes(request: SizesRequest) -> SizesView:
+    """The best list and its judgement. Raises UsageError for limits that leave nothing, and for unusable input."""
+    source = _open(request)
+    limits = _limits(request, source)
+    ladders = {name: ladder_of(source.config, name) for name in ("vllm", "default")}
+    reach = max(limits.maximum, *(ladder[-1] for ladder in ladders.values() if ladder))
+    stream = source.stream.up_to(reach)
+    head, rest = split_stream(stream, request.train)
+    captures = capture_costs(source.calibration)
+    memory = None
+    if limits.max_bytes is not None:
+        memory, why = captures.memory_of(candidates_of(limits, source.costs))
+        if memory is None:
+            raise UsageError(f"--memory: the memory of a graph is not known ({why}); use --budget")
+    best = solve_sizes(problem_of(head, source.costs, limits, memory))
+    chosen = judge_arm("optimal", best.sizes, rest, source.costs)
+    arms = [judge_arm(name, sizes, rest, source.costs) for name, sizes in ladders.items()]
+    shares = f"{len(head.tokens)} to choose by, {len(rest.tokens)} to judge on"
+    eager = f"{stream.left_out} run eagerly whatever is captured (above {reach} tokens, or not for graphs)"
+    view = SizesView(
+        chosen=chosen, arms=arms, predicted=[predicted_gain(chosen, arm, rest, source.costs) for arm in arms],
+        measured=(), why_not=NOT_RUN, graphs=[captures.of(arm.sizes) for arm in (chosen, *arms)],
+        facts=(*source.facts, ("judged", f"{shares}; {eager}")), decode_tokens=source.config.decode_query_len,
+    )  # fmt: skip
+    return _run(request, source, view, int(rest.numbers[0]), ladders["vllm"]) if request.run else view
+
+
+def _open(request: SizesRequest) -> SizesSource:
+    trace = {"limit": request.limit, "speed": request.speed}
+    runner = {"speculative": request.drafts, "max_num_seqs": request.max_num_seqs}
+    return open_source(
+        request.path, {name: value for name, value in trace.items() if value is not None},
+        {name: value for name, value in runner.items() if value is not None},
+        request.calibration, request.cost_model,
+    )  # fmt: skip
+
+
+def _limits(request: SizesRequest, source: SizesSource) -> SizesLimits:
+    usual = usual_limits(source.config)
+    if request.multiple < 1:
+        raise UsageError(f"--multiple: {request.multiple} is below 1")
+    multiple = usual.multiple * request.multiple
+    maximum = request.maximum or usual.maximum // multiple * multiple
+    return SizesLimits(
+        maximum=maximum, multiple=multiple, forced=request.force,
+        max_graphs=usual.max_graphs if request.budget is None else request.budget,
+        max_bytes=None if request.memory_mib is None else request.memory_mib << 20,
+    )  # fmt: skip
+
+
+def _run(request: SizesRequest, source: SizesSource, view: SizesView, skip: int, ladder: Sizes) -> SizesView:
+    from .sizing_run import measured_gain
+
+    if source.tree is None:
+        return replace(view, why_not="the recording does not say how its workload is run")
+    gain: SizesGain | str = measured_gain(source.tree, view.chosen.sizes, ladder, request, skip)
+    return replace(view, why_not=gain) if isinstance(gain, str) else replace(view, measured=(gain,))

@@ -1,0 +1,79 @@
+"""Both lists run on the workload's own later part: what the forward took on the device, list beside list."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..analysis.sizes_judgement import SizesGain, gain_of
+from ..analysis.tables import LongArray, Process, first_by, processes
+from ..instrumentation.recording.reader import Recording
+from .resolve import resolve
+
+if TYPE_CHECKING:
+    from .sizing import SizesRequest
+
+FIGURES = ("busy_ns", "span_ns")
+"""Of the phase `forward`, the first one that was recorded: work where the device's work is known, else the span."""
+
+
+def measured_gain(
+    tree: Mapping[str, Any], chosen: Sequence[int], ladder: Sequence[int], request: SizesRequest, skip: int
+) -> SizesGain | str:
+    """The gain of `chosen` over `ladder`, or why it could not be measured.
+
+    The steps that the list was chosen by are run as warm-up. One list runs behind the other; a step is compared with
+    that of the same number. Where requests arrive by the clock the two need not be the same step, which the interval
+    shows.
+    """
+    from .measure import measure
+
+    found: list[LongArray] = []
+    for sizes in (ladder, chosen):
+        runner = {**(tree.get("runner") or {}), "capture_sizes": list(sizes), "max_capture_size": None}
+        section = {
+            **tree, "runner": runner, "device": request.device or tree.get("device", "auto"),
+            "measure": {"warmup_steps": skip, "steps": request.run},
+        }  # fmt: skip
+        if runner.get("graph_mode") == "none":
+            return "the recorded runner has graph_mode none"
+        with tempfile.TemporaryDirectory() as folder:
+            run = measure(resolve(section), Path(folder) / "recording")
+            times = forward_times(run.recording, max(*chosen, *ladder))
+        if times is None:
+            return "no device time of a forward was recorded; a list of sizes shows in nothing else"
+        found.append(times)
+    base, mine = found
+    count = min(map(len, found))
+    if not count:
+        return "the workload has no steps behind those that the list was chosen by"
+    return gain_of("vllm", base[:count] - mine[:count], float(base[:count].mean()))
+
+
+def forward_times(recording: Recording, reach: int) -> LongArray | None:
+    """Device time in ns of the forward of each counted step of at most `reach` tokens, in the order of the steps; None
+    where nothing was measured.
+    """
+    for figure in FIGURES:
+        times: list[LongArray] = []
+        for process in processes(recording):
+            rows = process.counted("phases")
+            rows = rows[rows.matches("name", "forward")]
+            value, known = rows.ints(figure)
+            at = first_by(rows.ints("step")[0], known, _replayable(process, reach))
+            times.append(value[at[at >= 0]])
+        if sum(map(len, times)):
+            return np.concatenate(times)
+    return None
+
+
+def _replayable(process: Process, reach: int) -> LongArray:
+    """Numbers of the counted steps that one of the lists may have a graph for, ascending."""
+    rows = process.counted("dispatch")
+    tokens, known = rows.ints("num_tokens")
+    numbers: LongArray = np.unique(rows.ints("step")[0][known & (tokens <= reach)])
+    return numbers

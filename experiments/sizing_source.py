@@ -1,0 +1,109 @@
+"""What `perf sizes` is given: a recording's own steps and curves, or a trace or spec, whose steps a dry run finds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..analysis.sizes_costs import SizesCosts
+from ..analysis.sizes_stream import SizesStream, sizes_stream
+from ..errors import UsageError
+from ..instrumentation.recording.reader import Recording
+from ..runner.config import RunnerConfig
+from .loading import load_tree
+from .resolve import resolve, workload_of
+from .sizing_dry import OUTSIDE_NS, dry_stream
+from .sizing_optimal import calibration_table, ladder_of, sizes_costs
+from .spec import SECTIONS, resolve_paths
+
+_SPECS = (".yaml", ".yml", ".toml")
+_GRAPHS = "full_and_piecewise"
+"""Graph mode of a source that has none of its own: vLLM's default, every step up to the maximum may replay."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizesSource:
+    """One source. `tree` is the spec that runs its workload, None where that is not known."""
+
+    stream: SizesStream
+    costs: SizesCosts
+    calibration: pd.DataFrame
+    config: RunnerConfig
+    facts: tuple[tuple[str, str], ...]
+    tree: Mapping[str, Any] | None
+
+
+def open_source(
+    path: Path, trace: Mapping[str, Any], runner: Mapping[str, Any], calibration: str | None, cost_model: str | None
+) -> SizesSource:
+    """`trace` are fields of a trace's section, `runner` switches on top of the source's own.
+
+    Raises UsageError for a path that is neither, and where no curve T(size) is known.
+    """
+    if path.is_dir() or path.suffix == ".json":
+        return _recorded(path, runner, calibration, cost_model)
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or folder; give a recording, a trace or a spec")
+    if path.suffix in _SPECS:
+        tree = {name: part for name, part in resolve_paths(load_tree(path), path.parent).items() if name in SECTIONS}
+    else:
+        tree = {"workload": {"trace": {"file": str(path), **trace}}}
+    costs = {"calibration": calibration, "cost_model": cost_model}
+    tree |= {name: value for name, value in costs.items() if value is not None}
+    tree["runner"] = {"graph_mode": _GRAPHS, **(tree.get("runner") or {}), **runner}
+    return _dry(tree, path.name)
+
+
+def _dry(tree: dict[str, Any], name: str) -> SizesSource:
+    """Steps of the whole workload with vLLM's ladder captured; `device: sim`, which can be resolved anywhere."""
+    spec = resolve({**tree, "device": "sim"})
+    table = calibration_table(spec.calibration, spec.cost_model)
+    costs = sizes_costs(table)
+    stream = dry_stream(spec, workload_of(spec), costs, ladder_of(spec.runner, "vllm"))
+    facts = (
+        ("steps", f"a dry run of {name}, modelled: scheduler only, {OUTSIDE_NS // 1000} us a step outside the decoder"),
+        ("times", f"calibration {spec.calibration}, shape {spec.cost_model}, measured in graphs without attention"),
+    )
+    return SizesSource(stream=stream, costs=costs, calibration=table, config=spec.runner, facts=facts, tree=tree)
+
+
+def _recorded(path: Path, runner: Mapping[str, Any], calibration: str | None, cost_model: str | None) -> SizesSource:
+    from .reporting import recording_at
+
+    recording = recording_at(path)
+    own = recording.table("calibration")
+    chosen = calibration_table(calibration or "h200", cost_model or "llama-1b") if calibration or cost_model else own
+    try:
+        costs = sizes_costs(chosen)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+    meta = recording.meta
+    origin = "of this recording" if chosen is own else f"calibration {calibration or 'h200'}, shape {cost_model}"
+    modelled = f", modelled by {meta.calibration}" if meta.modelled else ""
+    facts = (("steps", f"recorded on {meta.device}{modelled}"), ("times", f"curve T(size) {origin}, without attention"))
+    tree = _tree(recording)
+    return SizesSource(
+        stream=sizes_stream(recording), costs=costs, calibration=own, config=_config(tree, runner),
+        facts=facts, tree=tree,
+    )  # fmt: skip
+
+
+def _tree(recording: Recording) -> dict[str, Any] | None:
+    """The spec in a recording's configuration, where it was made by our runner."""
+    configuration = recording.meta.configuration
+    if recording.meta.source != "lab" or not {"workload", "runner"} <= set(configuration):
+        return None
+    return {name: configuration[name] for name in SECTIONS if name in configuration}
+
+
+def _config(tree: Mapping[str, Any] | None, runner: Mapping[str, Any]) -> RunnerConfig:
+    """Limits of the recorded runner; the defaults where a recording does not say."""
+    known = {field.name for field in dataclasses.fields(RunnerConfig)}
+    given = {name: value for name, value in ((tree or {}).get("runner") or {}).items() if name in known}
+    free = {"capture_sizes": "default", "max_capture_size": None}
+    return dataclasses.replace(RunnerConfig(), **{**given, **free, **runner})

@@ -1,0 +1,45 @@
+"""perf sizes: a list that can be pasted, and its judgement."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+SPEC = """\
+workload: {generator: {num_requests: 30, prompt: {kind: fixed, value: 7}, output: {kind: uniform, low: 2, high: 30}}}
+runner: {max_num_seqs: 16, max_num_batched_tokens: 64}
+"""
+
+
+def test_a_list_for_each_engine(perf: Callable[..., object], tmp_path: Path) -> None:
+    spec = tmp_path / "mine.yaml"
+    spec.write_text(SPEC)
+    ended = perf("sizes", spec, "--budget", "4", "--drafts", "1")
+    assert ended.code == 0, ended.err
+    sizes = json.loads(re.search(r"--compilation-config '(.*)'", ended.out)[1])["cudagraph_capture_sizes"]
+    assert len(sizes) <= 4
+    assert all(size % 2 == 0 for size in sizes)
+    halves = [size // 2 for size in sizes]  # the other two count requests, each of which decodes two tokens
+    assert f"SGLang: --cuda-graph-bs {' '.join(map(str, halves))}\n" in ended.out
+    assert f"cuda_graph_config: {{enable_padding: true, batch_sizes: {halves}}}" in ended.out
+    # AND it says what is modelled, what is null and why, and that nothing was run
+    assert "modelled: scheduler only" in ended.out
+    assert "null: no capture was measured in this recording" in ended.out
+    assert re.search(r"predicted saving against vllm: \S+ \S+ a step \(.*95 %\), .* of T, n = \d+ steps", ended.out)
+    assert "measured: not run (--run STEPS measures it)" in ended.out
+
+
+def test_a_recording_of_ours(perf: Callable[..., object]) -> None:
+    folder = Path(__file__).resolve().parents[2] / "examples" / "recordings" / "h200" / "decode"
+    ended = perf("sizes", folder)
+    assert ended.code == 0, ended.err
+    assert "steps: recorded on cuda" in ended.out
+    assert "capture 2 sizes\n  64 128" in ended.out or "64" in ended.out
+
+
+def test_what_is_not_there(perf: Callable[..., object], tmp_path: Path) -> None:
+    ended = perf("sizes", tmp_path / "absent.csv")
+    assert (ended.code, ended.out) == (2, "")
+    assert "no such file or folder" in ended.err

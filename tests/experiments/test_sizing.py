@@ -1,0 +1,110 @@
+"""perf sizes on traces and specs by a dry run, the switch `capture_sizes: optimal`, and both lists run on `sim`."""
+
+from pathlib import Path
+
+import pytest
+from stepscope.errors import UsageError
+from stepscope.experiments.resolve import resolve
+from stepscope.experiments.sizing import SizesRequest, find_sizes
+
+AZURE = Path(__file__).resolve().parents[3] / "shared" / "traces" / "azure2023_conv.csv"
+CLOSED = """
+workload:
+  generator:
+    num_requests: 20
+    prompt: {kind: uniform, low: 4, high: 20}
+    output: {kind: uniform, low: 2, high: 24}
+runner: {graph_mode: full_and_piecewise, max_num_seqs: 24, max_num_batched_tokens: 128}
+device: sim
+"""
+
+
+@pytest.fixture
+def spec(tmp_path):
+    path = tmp_path / "closed.yaml"
+    path.write_text(CLOSED)
+    return path
+
+
+def azure(**options):
+    if not AZURE.exists():
+        pytest.skip("the trace is not here")
+    return find_sizes(SizesRequest(path=AZURE, **options))
+
+
+def test_the_held_out_half_of_azure_at_eight_times_the_load():
+    found = azure(speed=8.0, limit=300)
+    against = {gain.baseline: gain for gain in found.predicted}
+    assert against["vllm"].share > -0.01  # never more than 1 % worse
+    assert len(found.chosen.sizes) <= len(found.arms[0].sizes) == 51
+    assert found.chosen.sizes[-1] == 512
+
+
+def test_the_gain_at_light_load_has_an_interval():
+    found = azure(speed=1.0, limit=60)
+    gain = found.predicted[0]
+    assert gain.low_ns is not None
+    assert gain.low_ns <= gain.mean_ns <= gain.high_ns
+    assert gain.share > -0.01
+
+
+def test_both_lists_are_run_and_the_prediction_is_what_was_measured(spec):
+    # GIVEN requests that all wait at the start: the steps do not depend on how long each takes
+    found = find_sizes(SizesRequest(path=spec, run=1000, budget=4))
+    measured, predicted = found.measured[0], found.predicted[0]
+    assert measured.steps == predicted.steps > 8
+    # THEN sim, which goes by that curve, takes what was predicted: attention is the same in both arms
+    assert measured.mean_ns == pytest.approx(predicted.mean_ns, abs=2)
+    assert measured.mean_ns != 0
+    assert measured.low_ns <= measured.mean_ns <= measured.high_ns
+
+
+def test_limits(spec):
+    found = find_sizes(SizesRequest(path=spec, multiple=4, force=(20,), maximum=40, budget=5))
+    assert found.chosen.sizes[-1] == 40
+    assert 20 in found.chosen.sizes
+    assert all(size % 4 == 0 for size in found.chosen.sizes)
+    assert len(found.chosen.sizes) <= 5
+    drafted = find_sizes(SizesRequest(path=spec, drafts=2))
+    assert all(size % 3 == 0 for size in drafted.chosen.sizes)
+    assert drafted.decode_tokens == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"budget": 1, "force": (20,)}, "do not fit the limit"),
+        ({"memory_mib": 100}, "--memory: the memory of a graph is not known"),
+        ({"multiple": 0}, "--multiple: 0 is below 1"),
+        ({"cost_model": "llama-70b"}, "llama-70b"),
+    ],
+)
+def test_what_cannot_be_is_refused(spec, options, message):
+    with pytest.raises(UsageError, match=message):
+        find_sizes(SizesRequest(path=spec, **options))
+
+
+def test_optimal_becomes_a_list_when_a_point_is_resolved():
+    tree = {
+        "workload": {"generator": {
+            "num_requests": 12, "prompt": {"kind": "fixed", "value": 9}, "output": {"kind": "fixed", "value": 20},
+        }},
+        "runner": {"graph_mode": "full", "capture_sizes": "optimal", "max_num_seqs": 12},
+        "device": "sim",
+    }  # fmt: skip
+    sizes = resolve(tree).runner.capture_sizes
+    # THEN the decodes of 12 tokens get a size whose T is the least that holds them, and the maximum stays
+    assert 12 <= min(size for size in sizes if size >= 12) <= 16
+    assert sizes[-1] == 24
+    # AND it is resolved once: equal resolved points are equal experiments
+    assert resolve(tree).runner.capture_sizes == sizes
+    tree["runner"]["graph_mode"] = "none"
+    assert resolve(tree).runner.capture_sizes == (1, 2, 4, 8, 16, 24)
+
+
+def test_optimal_without_a_workload_is_refused():
+    from stepscope.runner.config import RunnerConfig
+    from stepscope.runner.validity import validate
+
+    with pytest.raises(UsageError, match="capture_sizes: optimal is found from a workload"):
+        validate(RunnerConfig(capture_sizes="optimal"))
