@@ -19,6 +19,7 @@ from .import_ import import_
 from .linux_perf import explain
 from .report import report
 from .run import run
+from .sizes import sizes
 from .step import step
 from .sweep import sweep
 
@@ -50,7 +51,8 @@ def _interruptible(command: Callable[..., object]) -> Callable[..., object]:
 
 
 _VERBS = (
-    ("sweep", sweep), ("run", run), ("step", step), ("report", report), ("import", import_), ("doctor", doctor),
+    ("sweep", sweep), ("run", run), ("step", step), ("report", report), ("import", import_), ("sizes", sizes),
+    ("doctor", doctor),
 )  # fmt: skip
 for _name, _command in _VERBS:
     app.command(_name)(_interruptible(_command))
