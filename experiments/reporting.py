@@ -21,6 +21,7 @@ from .sweep_view import sweep_view
 
 RECORDING = "recording"
 """Where a run, and a point of a sweep, keeps its recording."""
+_OWN_FILES = (META_FILE, PARTIAL_META_FILE, "plan.json", "summary.json")
 
 
 def write_report(path: Path, format_: Format | Literal["perfetto"], output: Path | None) -> str:
@@ -31,7 +32,7 @@ def write_report(path: Path, format_: Format | Literal["perfetto"], output: Path
     """
     if format_ == "perfetto":
         return _written(perfetto_json(recording_at(path)), format_, output, path)
-    if is_capture(path):
+    if _is_capture(path):
         return _written(report_of_capture(path, format_), format_, output, path.with_name(f"{path.name}.html"))
     folder = _folder(path)
     return _written(_render(folder, format_, output), format_, output, folder / "report.html")
@@ -39,7 +40,7 @@ def write_report(path: Path, format_: Format | Literal["perfetto"], output: Path
 
 def recording_at(path: Path) -> Recording:
     """The one recording that `path` holds: a capture becomes one. Raises UsageError for none, or for many."""
-    if is_capture(path):
+    if _is_capture(path):
         return read_capture(path).recording()
     folder = _folder(path)
     for below in (folder, folder / RECORDING):
@@ -66,12 +67,17 @@ def write_page(target: Path, text: str) -> None:
         raise UsageError(f"{target}: cannot be written ({error.strerror}); choose another file with -o") from error
 
 
+def _is_capture(path: Path) -> bool:
+    """Files of ours are JSON too, which is what a Kineto trace is known by: their names come first."""
+    return path.name not in _OWN_FILES and is_capture(path)
+
+
 def _folder(path: Path) -> Path:
     if not path.exists():
         raise UsageError(f"{path}: no such file or folder; give a recording, or the folder of a run or a sweep")
     if path.is_dir():
         return path
-    if path.name in (META_FILE, PARTIAL_META_FILE, "plan.json", "summary.json"):
+    if path.name in _OWN_FILES:
         return path.absolute().parent
     raise UsageError(
         f"{path}: is no recording and no capture; give the folder that holds {META_FILE} or plan.json, an nsys export "

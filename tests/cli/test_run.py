@@ -125,7 +125,7 @@ def test_a_trace_on_the_command_line_takes_the_place_of_the_specs_regime(
     [
         (lambda path: None, "no such file or folder"),
         (lambda path: path.mkdir(), "holds no recording (recording.json), no sweep (plan.json)"),
-        (lambda path: path.write_text("x"), "is no recording; give the folder"),
+        (lambda path: path.write_text("x"), "is no recording and no capture; give the folder"),
         (lambda path: (path.mkdir(), (path / "plan.json").write_text("{}")), "is not a sweep's plan.json"),
         (lambda path: (path.mkdir(), (path / "recording.json").write_text("{")), "recording.json: not valid JSON"),
     ],

@@ -186,7 +186,7 @@ def test_the_bundled_spec_has_84_points(perf: Callable[..., object]) -> None:
             ["--param", "commit_order=skip", "--param", "regime=churn", "--param", "workload.settings={}"],
             "regime churn changes its rows",
         ),
-        (["--param", "table_width=2"], "runner.table_width: 2 blocks of 4 tokens do not reach max_model_len = 64"),
+        (["--param", "table_width=2"], "runner.table_width: 2 blocks do not reach max_model_len = 64"),
     ],
 )
 def test_bad_input_is_one_line_and_two_before_anything_runs(
