@@ -8,14 +8,15 @@ HOST = {"token_handoff": "async_auto", "speculative": 3, "acceptance": "syntheti
 DEVICE = HOST | {"correction": "device"}
 SLOTS = {"batch_state": "stable_slots"}
 REBUILD = {"batch_state": "rebuild"}
+PINNED = {"device": "sim"}
 DEDICATED = {"copy_stream": "dedicated"}
 GRAPHS = {"capture_sizes": (4, 8, 16, 24, 40)}
 
 ARRANGEMENTS = {
-    "persistent, full, sync": {},
+    "persistent, full, sync, pinned": PINNED,
     "persistent, dirty_rows, async_slice": {"block_table_commit": "dirty_rows", "token_handoff": "async_slice"},
     "persistent, staged, double, drafts corrected on the device": (
-        {"block_table_commit": "staged", "device_buffers": "double"} | DEDICATED | DEVICE
+        {"block_table_commit": "staged", "device_buffers": "double"} | PINNED | DEDICATED | DEVICE
     ),
     "persistent, reordered, padded, drafts": (
         {"reorder": "decode_first", "graph_mode": "full_and_piecewise", "speculative": 2} | GRAPHS
@@ -28,9 +29,12 @@ ARRANGEMENTS = {
     "slots, full, mapped on the host, async_scatter": (
         {"slot_mapping": "host", "token_handoff": "async_scatter"} | SLOTS
     ),
-    "slots, dirty_rows, hybrid, drafts": {"block_table_commit": "dirty_rows", "speculative": 3} | SLOTS | HYBRID,
+    "slots, dirty_rows, hybrid, pinned, drafts": (
+        {"block_table_commit": "dirty_rows", "speculative": 3} | PINNED | SLOTS | HYBRID
+    ),
     "slots, staged, packed, padded, drafts corrected on the device": (
-        {"block_table_commit": "staged", "h2d_packing": "packed", "graph_mode": "full"} | GRAPHS | SLOTS | DEVICE
+        {"block_table_commit": "staged", "h2d_packing": "packed", "graph_mode": "full"}
+        | PINNED | GRAPHS | SLOTS | DEVICE
     ),
     "slots, staged, three groups, zero_copy, double, drafts corrected on the host": (
         {"block_table_commit": "staged", "staging": "zero_copy", "device_buffers": "double"} | SLOTS | STATE | HOST

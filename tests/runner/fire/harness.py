@@ -12,7 +12,7 @@ import numpy as np
 from stepscope.instrumentation.probe.ledger import Ledger
 from stepscope.instrumentation.probe.null import NullProbe
 from stepscope.runner.config import RunnerConfig
-from stepscope.runner.devices.cpu import CpuDevice
+from stepscope.runner.devices import make_device
 from stepscope.runner.kv_groups import resolve_groups
 from stepscope.runner.model_runner import build_runner
 from stepscope.workloads.step import CachedRequests, NewRequest, StepDelta
@@ -29,11 +29,11 @@ NUM_PROMPTS, LONGEST_TEXT, SHARED_PREFIX = 12, 40, 9
 PLAIN = {"max_num_seqs": NUM_PROMPTS, "max_num_batched_tokens": 400, "num_blocks": 700, "check": "off"}
 
 
-def make(known=None, **switches):
-    """A runner on the CPU by its switches."""
+def make(known=None, device="cpu", **switches):
+    """A runner by its switches. Memory is page-locked on `sim` only: `cpu` has none, and all staging is pageable."""
     ledger = Ledger()
     config = RunnerConfig(**(SIZES | switches))
-    return build_runner(config, CpuDevice(ledger), NullProbe(), ledger, continuations=known), config
+    return build_runner(config, make_device(device, ledger=ledger), NullProbe(), ledger, continuations=known), config
 
 
 @cache
@@ -80,11 +80,11 @@ class Fire:
     something.
     """
 
-    def __init__(self, *, compare: bool = True, names: int = 40, **switches) -> None:
+    def __init__(self, *, compare: bool = True, names: int = 40, device: str = "cpu", **switches) -> None:
         config = RunnerConfig(**(SIZES | switches))
         self.texts = texts_of(config.model, tuple(g.split("/")[0] for g in config.kv_groups if g != "state"))
         known = Known(self.texts, names) if config.num_drafts and config.acceptance != "ngram" else None
-        self.runner, self.config = make(known, **switches)
+        self.runner, self.config = make(known, device, **switches)
         self.groups = resolve_groups(config)
         self.puppets = Puppeteer(config, self.groups, self.texts)
         self.rows = Rows(config)
@@ -185,7 +185,7 @@ def random_operations(seed: int, count: int):
             yield "shuffle", dice.randrange(1000)
         elif roll < 0.36:
             yield "collect", None
-        elif roll < 0.42:
+        if dice.random() < 0.2:
             yield "mask", dice.randrange(20)
         digits = (0, 1, 3, 5, 6, 7, 8, 9, 9, 9, 9, IDLE)
         yield "step", [dice.choice(digits) for _ in range(dice.randrange(1, 9))]

@@ -108,15 +108,18 @@ def replace_window(common, tensors):
     return replace(common, block_table=tensors.block_table, slot_mapping=tensors.slots, window=None)
 
 
+MUTANTS = [
+    (tables_swapped, None),
+    (one_block_too_many_nulled, "row_ownership"),
+    (only_the_first_group_mapped, "slot_ownership"),
+    (appended_in_the_first_group_only, "row_ownership"),
+    (the_whole_sequence_seen, None),
+]
+
+
 @pytest.mark.parametrize(
     ("mutant", "check"),
-    [
-        (tables_swapped, None),
-        (one_block_too_many_nulled, "row_ownership"),
-        (only_the_first_group_mapped, "slot_ownership"),
-        (appended_in_the_first_group_only, "row_ownership"),
-        (the_whole_sequence_seen, None),
-    ],
+    MUTANTS,
     ids=lambda value: getattr(value, "__name__", "") if callable(value) else "",
 )
 def test_mutants_of_groups_are_found(run, hybrid_reference, monkeypatch, mutant, check):

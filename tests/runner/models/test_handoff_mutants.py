@@ -115,19 +115,19 @@ def one_output_slot(monkeypatch):
     monkeypatch.setattr(OutputRing, "take", greedy)
 
 
-@pytest.mark.parametrize(
-    ("plant", "check"),
-    [
-        (rows_of_this_step, "positions"),
-        (the_step_before_last, "positions"),
-        (no_hand_off, "positions"),
-        (no_placeholder_in_the_batch, "row_ownership"),
-        (no_placeholder_in_the_state, "row_ownership"),
-        (late_tokens_of_the_preempted_count, "row_ownership"),
-        (tokens_land_in_the_rows_of_then, "row_ownership"),
-        (one_output_slot, "token_return"),
-    ],
-)
+MUTANTS = [
+    (rows_of_this_step, "positions"),
+    (the_step_before_last, "positions"),
+    (no_hand_off, "positions"),
+    (no_placeholder_in_the_batch, "row_ownership"),
+    (no_placeholder_in_the_state, "row_ownership"),
+    (late_tokens_of_the_preempted_count, "row_ownership"),
+    (tokens_land_in_the_rows_of_then, "row_ownership"),
+    (one_output_slot, "token_return"),
+]
+
+
+@pytest.mark.parametrize(("plant", "check"), MUTANTS)
 def test_a_planted_fault_breaks_a_named_check(serve, monkeypatch, plant, check):
     plant(monkeypatch)
     with pytest.raises(BrokenInvariant, match=f"{check} broken in step"):
