@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 import typer
 
 from ..errors import StepscopeError
+from .capture import capture
+from .diff import diff
 from .doctor import doctor
 from .import_ import import_
 from .linux_perf import explain
@@ -51,8 +53,8 @@ def _interruptible(command: Callable[..., object]) -> Callable[..., object]:
 
 
 _VERBS = (
-    ("sweep", sweep), ("run", run), ("step", step), ("report", report), ("import", import_), ("sizes", sizes),
-    ("doctor", doctor),
+    ("sweep", sweep), ("run", run), ("step", step), ("report", report), ("diff", diff), ("import", import_),
+    ("capture", capture), ("sizes", sizes), ("doctor", doctor),
 )  # fmt: skip
 for _name, _command in _VERBS:
     app.command(_name)(_interruptible(_command))

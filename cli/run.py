@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,9 @@ def run(
     steps: Annotated[int | None, typer.Option(help="Measured steps. [default: until all are answered]")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the workload.")] = None,
     cost_model: Annotated[str | None, typer.Option(metavar="SHAPE", help="Calibrated shape for sim.")] = None,
+    profiler_window: Annotated[
+        bool, typer.Option("--profiler-window", help="Open a cudaProfilerApi window for a profiler around the steps.")
+    ] = False,
     param: Param = None,
     device: Device = None,
     out: Out = None,
@@ -29,6 +33,7 @@ def run(
     Requests come from a spec, a regime or a trace; without any of them the regime `steady` runs.
     """
     from ..experiments import single
+    from ..instrumentation.launch.torch_profiler import profiler_window as profiler_windows
     from .progress import RunProgress
 
     fields: dict[str, Any] = {
@@ -37,6 +42,6 @@ def run(
     }  # fmt: skip
     plan = single.plan_single(spec, {name: value for name, value in fields.items() if value is not None}, param or [])
     with RunProgress() as progress:
-        outcome = single.run_single(plan, out, progress)
+        outcome = single.run_single(plan, out, progress, profiler_windows if profiler_window else nullcontext)
     typer.echo(outcome.text)
     return outcome.exit_code

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 
 from ..instrumentation.recording.meta import SweepKeys
@@ -22,13 +22,15 @@ def measure(
     sweep: SweepKeys | None = None,
     interrupted: Callable[[], bool] = lambda: False,
     progress: Progress = lambda done, total: None,
+    around: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Measured:
-    """Run the resolved point `spec` and write its recording to `folder`.
+    """Run the resolved point `spec` and write its recording to `folder`. The steps run inside `around`: a profiler.
 
     Raises UsageError for what cannot be built, BrokenInvariant when a check of the runner fails.
     """
     with closing(Session(spec, folder, sweep=sweep, progress=progress)) as session:
         steps = measured_steps(spec.measure, spec.device)
         limits = LoopLimits(warmup_steps=spec.measure.warmup_steps or 0, steps=steps)
-        session.run(limits, interrupted)
+        with around():
+            session.run(limits, interrupted)
         return session.finish()

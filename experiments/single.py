@@ -6,6 +6,7 @@ import dataclasses
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -72,8 +73,12 @@ def _choice(tree: Tree, fields: Mapping[str, Any]) -> Choice:
     return choice
 
 
-def run_single(plan: Plan, out: Path | None, progress: Callable[[int, int], None]) -> RunOutcome:
-    """Measure the plan's point into `out`. Ctrl-C ends the run early and keeps what was measured."""
+def run_single(
+    plan: Plan, out: Path | None, progress: Callable[[int, int], None],
+    around: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> RunOutcome:  # fmt: skip
+    """Measure the plan's point into `out`, its steps inside `around`. Ctrl-C ends the run early and keeps what was
+    measured."""
     from .measure import measure
     from .reporting import RECORDING, write_report
     from .summary import summary_of
@@ -83,7 +88,8 @@ def run_single(plan: Plan, out: Path | None, progress: Callable[[int, int], None
     started = time.perf_counter()
     with Interrupt() as interrupt:
         measured = measure(
-            point.spec, folder / RECORDING, interrupted=lambda: interrupt.requested, progress=progress
+            point.spec, folder / RECORDING, interrupted=lambda: interrupt.requested, progress=progress,
+            around=around,
         )  # fmt: skip
     wall_s = time.perf_counter() - started
     record = {

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
 from ..analysis.captures.figures import CaptureFigures
+from ..analysis.compare import Comparison
 from ..analysis.summary import summarise
 from ..errors import UsageError
 from .document import Document
@@ -13,13 +14,14 @@ from .html import render_html
 from .jsonable import to_json
 from .markdown import render_markdown
 from .pages.capture import capture_document, capture_summary
+from .pages.comparison import comparison_document
 from .pages.index import index_document
 from .pages.recording import recording_document
 from .pages.sweep import sweep_document
 from .text import render_text
 from .views.index import IndexEntry
 from .views.recording import gather_recording
-from .views.report import capture_report, index_report, recording_report, sweep_report
+from .views.report import capture_report, comparison_report, index_report, recording_report, sweep_report
 from .views.source import RecordingLike
 from .views.sweep import SweepView
 
@@ -46,6 +48,14 @@ def render_capture(figures: CaptureFigures, format: Format = "html", *, name: st
     if format == "json":
         return to_json(capture_report(figures, name))
     return WRITERS[format]((capture_summary if format == "text" else capture_document)(figures, name))
+
+
+def render_comparison(found: Comparison, format: Format = "html", *, name: str = "comparison") -> str:
+    """The page of two recordings side by side."""
+    _check(format)
+    if format == "json":
+        return to_json(comparison_report(found, name))
+    return WRITERS[format](comparison_document(found, name))
 
 
 def render_sweep(sweep: SweepView, format: Format = "html") -> str:

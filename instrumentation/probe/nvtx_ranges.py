@@ -7,10 +7,14 @@ code that believes it never pops.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Literal
 
 DOMAIN = "stepscope"
 NvtxMode = Literal["auto", "on", "off"]
+_LISTENER: ContextVar[Any] = ContextVar("stepscope_range_listener", default=None)
 
 
 class NvtxRanges:
@@ -54,14 +58,30 @@ class NvtxRanges:
             self._pop()
 
 
+@contextmanager
+def listening(domain: Any) -> Iterator[None]:
+    """Inside the block, ranges of mode `auto` go to `domain` instead of NVTX: to a profiler that does not see NVTX.
+
+    It has the three methods of an NVTX domain that `NvtxRanges` calls.
+    """
+    token = _LISTENER.set(domain)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)
+
+
 def open_ranges(mode: NvtxMode, module: Any = None) -> NvtxRanges | None:
     """The ranges for `mode`, or None when there is nothing to write to.
 
-    `auto` gives None without the nvtx package and when no tool is attached to the process (the package then hands out
-    a domain that registers nothing); `on` writes in any case, which a test with its own `module` wants.
+    `auto` gives the ranges of whoever is `listening`; else None without the nvtx package and when no tool is attached
+    to the process (the package then hands out a domain that registers nothing); `on` writes in any case, which a test
+    with its own `module` wants.
     """
     if mode == "off":
         return None
+    if mode == "auto" and _LISTENER.get() is not None:
+        return NvtxRanges(_LISTENER.get())
     if module is None:
         try:
             module = importlib.import_module("nvtx")

@@ -3,7 +3,7 @@
 vLLM       execute_context_1(888)_generation_0(0), execute_32_context_0(sq0sk0..)_generation_32(sq32sk55086..)
 SGLang     step[DECODE bs=32], step[EXTEND bs=2 toks=512], step[MIXED ...]
 PyTorch    ProfilerStep#6
-stepscope  step, in the domain stepscope
+stepscope  step, in the domain stepscope; "stepscope: step" where the profiler knows no domains
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ class Marker:
     kv_tokens_sum: int | None = None
 
 
+OWN_PREFIX = "stepscope: "
+"""Before the names of our probe's ranges in traces of torch.profiler, which has no domains."""
+
 FAMILIES = ("stepscope", "vllm", "sglang", "mapped", "pytorch")
 """The first family that a capture has marks its steps."""
 
@@ -40,6 +43,8 @@ def marker_of(name: str, domain: str | None = None) -> Marker | None:
     """The step that a range marks; None for other ranges."""
     if domain == "stepscope":
         return Marker("stepscope") if name == "step" else None
+    if name == f"{OWN_PREFIX}step":
+        return Marker("stepscope")
     if match := _VLLM.fullmatch(name):
         return _vllm(match)
     if match := _SGLANG.fullmatch(name):

@@ -22,6 +22,7 @@ import msgspec
 import yaml
 
 from ...errors import UsageError
+from .markers import OWN_PREFIX
 
 PHASES = ("preprocess", "forward", "sample")
 
@@ -72,6 +73,10 @@ BUILT_IN = (
     PhaseMap(
         "stepscope", {phase: (phase,) for phase in PHASES},
         index_building=("build_indices", "slot_mapping", "attention_metadata"), domain="stepscope",
+    ),
+    PhaseMap(
+        "stepscope", {phase: (f"{OWN_PREFIX}{phase}",) for phase in PHASES},
+        index_building=tuple(f"{OWN_PREFIX}{name}" for name in ("build_indices", "slot_mapping", "attention_metadata")),
     ),
     PhaseMap(
         "vllm_v1",

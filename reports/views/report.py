@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ...analysis.captures.figures import CaptureFigures
+from ...analysis.compare import Comparison
 from ...analysis.summary import Summary
 from .index import IndexEntry
 from .recording import RecordingView
@@ -42,6 +43,11 @@ def recording_report(view: RecordingView, summary: Summary) -> Report:
 def capture_report(figures: CaptureFigures, name: str) -> Report:
     """All figures of an imported capture."""
     return Report("capture", REPORT_VERSION, name, False, None, figures)
+
+
+def comparison_report(found: Comparison, name: str) -> Report:
+    """Two recordings side by side. `agrees` is null where nothing was judged."""
+    return Report("comparison", REPORT_VERSION, name, False, None, {"agrees": found.agrees, "comparison": found})
 
 
 def sweep_report(sweep: SweepView) -> Report:

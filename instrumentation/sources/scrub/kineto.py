@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
@@ -46,10 +46,10 @@ def scrub_trace(path: Path, out: Path, *, packed: bool = True) -> None:
         file.write(b"\n}\n")
 
 
-def _lines(events: list[Event]) -> Iterator[bytes]:
+def _lines(events: Sequence[object]) -> Iterator[bytes]:
     """What becomes rows; also what lacks usable times, which is counted."""
     for event in events:
-        if event.ph == "X" and category_of(event.cat) >= 0:
+        if isinstance(event, Event) and getattr(event, "ph", "X") == "X" and category_of(event.cat) >= 0:
             yield msgspec.json.encode(_event(event))
 
 

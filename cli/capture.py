@@ -1,0 +1,113 @@
+"""`perf capture`: Nsight Systems around our run or any command, or torch.profiler around our run; then the import."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .options import Device, Out, Param
+
+if TYPE_CHECKING:
+    from ..experiments.capturing import Captured
+
+
+class Profiler(str, Enum):
+    """Who captures."""
+
+    NSYS = "nsys"
+    TORCH = "torch"
+
+
+class GraphTrace(str, Enum):
+    """What nsys keeps of the replay of a CUDA graph."""
+
+    GRAPH = "graph"
+    NODE = "node"
+
+
+class CaptureRange(str, Enum):
+    """When nsys collects."""
+
+    NONE = "none"
+    CUDA = "cudaProfilerApi"
+
+
+class RangeEnd(str, Enum):
+    """What the end of a window does."""
+
+    STOP = "stop"
+    REPEAT = "repeat"
+
+
+def capture(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- CMD ...]", help="Command to capture. [default: perf run, with the options below]"),
+    ] = None,
+    profiler: Annotated[Profiler, typer.Option(help="Who captures; torch captures our run only.")] = Profiler.NSYS,
+    graph_trace: Annotated[
+        GraphTrace, typer.Option("--graph-trace", help="Graph replays as one row each, or kernel by kernel.")
+    ] = GraphTrace.GRAPH,
+    capture_range: Annotated[
+        CaptureRange, typer.Option("--capture-range", help="All of the run, or what cudaProfilerStart opens.")
+    ] = CaptureRange.NONE,
+    range_end: Annotated[
+        RangeEnd | None,
+        typer.Option("--range-end", help="After cudaProfilerStop: collect no more, or wait for the next start."),
+    ] = None,
+    windows: Annotated[int, typer.Option(help="Windows that the program opens; each has a report of its own.")] = 1,
+    workers: Annotated[int, typer.Option(help="Processes that must have kernels, or the capture has failed.")] = 1,
+    spec: Annotated[Path | None, typer.Option(metavar="SPEC", help="Our run: a spec of one point.")] = None,
+    regime: Annotated[str | None, typer.Option(metavar="SLUG", help="Our run: a named regime of requests.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Our run: measured steps.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Our run: seed of the workload.")] = None,
+    param: Param = None,
+    device: Device = None,
+    out: Out = None,
+) -> int:
+    """Capture our run or any command with a profiler, import the capture and print what it says.
+
+    A run of ours is compared with its own recording as well. Ends with 3 where a process that launched kernels has
+    none in the capture, naming its pid.
+    """
+    from ..errors import UsageError
+    from ..experiments import capturing
+    from ..instrumentation.launch import NsightOptions
+
+    own: dict[str, Any] = {"regime": regime, "steps": steps, "seed": seed, "device": device}
+    given = {name: value for name, value in own.items() if value is not None}
+    options = NsightOptions(
+        graph_trace.value, capture_range.value, range_end.value if range_end else None, windows
+    )  # fmt: skip
+    options.check()
+    if command and (profiler is Profiler.TORCH or spec or given or param):
+        raise UsageError("a command behind --: takes no options of our run (--spec, --steps, ...), no --profiler torch")
+    folder = capturing.new_folder(out)
+    if profiler is Profiler.TORCH:
+        done = _torch(spec, given, param or [], folder)
+    else:
+        arguments = command or capturing.own_command(_arguments(spec, given, param or []), folder, options)
+        done = capturing.capture_nsys(arguments, folder, options, workers=workers)
+    typer.echo(done.text)
+    return done.exit_code
+
+
+def _arguments(spec: Path | None, given: dict[str, Any], params: list[str]) -> list[str]:
+    """The same as arguments of `perf run`, checked before anything is started."""
+    from ..experiments import single
+
+    single.plan_single(spec, given, params)
+    named = [text for name, value in given.items() for text in (f"--{name}", str(value))]
+    return [*([str(spec)] if spec else []), *named, *[text for own in params for text in ("--param", own)]]
+
+
+def _torch(spec: Path | None, given: dict[str, Any], params: list[str], folder: Path) -> Captured:
+    from ..experiments import capturing, single
+    from .progress import RunProgress
+
+    plan = single.plan_single(spec, given, params)
+    with RunProgress() as progress:
+        return capturing.capture_torch(plan, folder, progress)
