@@ -79,9 +79,7 @@ def capture(
 
     own: dict[str, Any] = {"regime": regime, "steps": steps, "seed": seed, "device": device}
     given = {name: value for name, value in own.items() if value is not None}
-    options = NsightOptions(
-        graph_trace.value, capture_range.value, range_end.value if range_end else None, windows
-    )  # fmt: skip
+    options = NsightOptions(graph_trace.value, capture_range.value, range_end.value if range_end else None, windows)
     options.check()
     if command and (profiler is Profiler.TORCH or spec or given or param):
         raise UsageError("a command behind --: takes no options of our run (--spec, --steps, ...), no --profiler torch")

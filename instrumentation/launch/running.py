@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def run_gently(command: Sequence[str], environment: Mapping[str, str], *, grace_
 
 def _end(process: subprocess.Popen[bytes], grace_s: float) -> int:
     """Interrupt the workers, then the profiler, then terminate it; each has `grace_s` to end by itself."""
-    steps = (
+    steps: tuple[Callable[[], None], ...] = (
         lambda: _interrupt(profiled(process.pid)),
         lambda: process.send_signal(signal.SIGINT),
         process.terminate,
