@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import UsageError
+from ..workloads.scheduler.block_pool import NULL_BLOCK as NULL_BLOCK
 from ..workloads.scheduler.groups import GroupSpec, parse_groups
 from .config import RunnerConfig
-
-NULL_BLOCK = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,9 @@ TokenIds = npt.NDArray[np.int32]
 BlockIds = tuple[tuple[int, ...], ...]
 """One tuple of block ids for each KV cache group."""
 PLACEHOLDER = -1
-"""In the place of a draft token that only the device knows when the step is scheduled."""
+"""In the place of a token that the host has not got: a draft that only the device knows when the step is scheduled, or
+a token of a history that was sampled, or will be. No token's id.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ...workloads.step import PLACEHOLDER
 from ..inputs.step_inputs import StepInputs
 from ..state.input_batch import InputBatch
-from ..state.request_state import PLACEHOLDER, CachedRequestState
+from ..state.request_state import CachedRequestState
 from ..state.update import WorkerState
 from .outputs import OutputSlot
 

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import UsageError
+from ...workloads.step import PLACEHOLDER
 from ..inputs.flat_indices import FlatIndices
 from ..inputs.step_inputs import IntArray
-from ..state.request_state import PLACEHOLDER
 from .outputs import OutputSlot
 
 Places = npt.NDArray[np.intp]

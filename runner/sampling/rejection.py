@@ -10,10 +10,8 @@ from dataclasses import dataclass
 
 import torch
 
+from ..handoff.outputs import NOTHING
 from .draw import DrawOptions, invert, target_probabilities
-
-NOTHING = -1
-"""Behind a row's tokens."""
 
 
 @dataclass(frozen=True, slots=True)

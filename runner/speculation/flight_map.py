@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import UsageError
+from ...workloads.step import PLACEHOLDER
 from ..handoff.plan import PreviousStep
-from ..state.request_state import PLACEHOLDER
 from .expansion import IntArray
 
 FIELDS = 5

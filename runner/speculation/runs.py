@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ...workloads.step import PLACEHOLDER
 from ..handoff.outputs import OutputSlot, tokens_of
 from ..inputs.step_inputs import StepInputs
-from ..state.request_state import PLACEHOLDER, CachedRequestState
+from ..state.request_state import CachedRequestState
 from ..state.update import WorkerState
 
 

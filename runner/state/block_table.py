@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from ...errors import UsageError
 from ..buffers.transfers import Part
+from ..kv_groups import NULL_BLOCK
 
 IntArray = npt.NDArray[np.int32]
-NULL_BLOCK = 0
 _FEW = 2
 """Rows that are faster written one by one than together."""
 _WIDTH_ALIGNMENT_TOKENS = 128

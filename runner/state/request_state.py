@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ...workloads.step import BlockIds, SamplingParams, TokenIds
+from ...workloads.step import PLACEHOLDER, BlockIds, SamplingParams, TokenIds
 from .seeded_stream import SeededStream
 
-PLACEHOLDER = -1
-"""Stands in a history for a token that was sampled, or will be, and has not come back to the host. No token's id."""
 NEVER = -1
 
 

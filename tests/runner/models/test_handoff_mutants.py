@@ -10,8 +10,8 @@ from stepscope.runner.handoff.outputs import OutputRing
 from stepscope.runner.handoff.plan import TokensWanted
 from stepscope.runner.handoff.strategy import DeviceHandoff
 from stepscope.runner.state.input_batch import InputBatch
-from stepscope.runner.state.request_state import PLACEHOLDER
 from stepscope.workloads.requests import Request
+from stepscope.workloads.step import PLACEHOLDER
 
 PRESSED = {
     "model": "micro", "check": "every", "max_num_seqs": 8, "max_num_batched_tokens": 40, "num_blocks": 40,
