@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ENTRIES := $(sort $(shell sed -n 's/^ *"stepscope\.\([a-z]*\)",$$/\1/p' pyproject.toml) $(wildcard *.py) py.typed)
 
 .DEFAULT_GOAL := help
-.PHONY: help sweep test fuzz check check-environment view clean
+.PHONY: help sweep test fuzz fire mutants pairs check check-environment view clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -13,11 +13,20 @@ help: ## this list
 sweep: $(STAMP) ## run the default sweep on whatever device is here; ends with the path of the report (SWEEP="SPEC --param k=v ...")
 	$(BIN)/perf sweep $(SWEEP)
 
-test: $(STAMP) ## run the whole test suite (TESTS="tests/cli -k doctor" narrows it)
-	$(BIN)/python -m pytest -q $(TESTS)
+test: $(STAMP) ## run the whole test suite, a process a core (TESTS="tests/cli -k doctor" narrows it)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile $(TESTS)
 
 fuzz: $(STAMP) ## 20,000 mutated captures through both importers (FUZZ=n for another number)
 	STEPSCOPE_FUZZ=$(or $(FUZZ),20000) $(BIN)/python -m pytest -q tests/instrumentation/sources/test_capture_fuzz.py
+
+fire: $(STAMP) ## the runner under 10,000 random steps, every array and every KV cell looked at (FIRE=n for another number)
+	STEPSCOPE_FIRE=$(or $(FIRE),10000) $(BIN)/python -m pytest -q -s tests/runner/fire/test_runner_under_fire.py
+
+mutants: $(STAMP) ## plant every fault of the register, then print which check finds which
+	$(BIN)/python -m pytest -q -s tests/runner/fire/test_mutants.py
+
+pairs: $(STAMP) ## greedy equality for all pairs of switches; prints the pairs that are impossible, and why
+	$(BIN)/python -m pytest -q -s tests/runner/models/test_pairwise_equality.py
 
 check: $(STAMP) view ## lint, types and import contracts
 	$(BIN)/ruff check .
