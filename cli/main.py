@@ -24,6 +24,7 @@ from .run import run
 from .sizes import sizes
 from .step import step
 from .sweep import sweep
+from .verify import verify
 
 INTERRUPTED = 130
 INTERNAL = 70
@@ -54,7 +55,7 @@ def _interruptible(command: Callable[..., object]) -> Callable[..., object]:
 
 _VERBS = (
     ("sweep", sweep), ("run", run), ("step", step), ("report", report), ("diff", diff), ("import", import_),
-    ("capture", capture), ("sizes", sizes), ("doctor", doctor),
+    ("capture", capture), ("sizes", sizes), ("verify", verify), ("doctor", doctor),
 )  # fmt: skip
 for _name, _command in _VERBS:
     app.command(_name)(_interruptible(_command))

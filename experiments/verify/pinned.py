@@ -1,0 +1,98 @@
+"""Checks of staged buffers: hazards that were planted, and which copies came from memory that is not page-locked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+import torch
+
+from ...instrumentation.probe import Ledger
+from ...instrumentation.recording.schema import BUFFERS, COPIES
+from ...runner.buffers.factory import BufferFactory
+from ...runner.buffers.guards import NoGuard
+from ...runner.buffers.road import Road
+from ...runner.devices import make_device
+from ...runner.devices.base import Device
+from .check import Check, Finding, Setting, exact, replaced
+
+SLOTS = 2
+_HAZARD = [column.name for column in BUFFERS].index("hazard") + 1
+_COPY = {column.name: at + 1 for at, column in enumerate(COPIES)}
+DEVICES = ("sim", "cuda")
+NO_QUEUE = "a device without queues has no copies in flight"
+
+
+def hazards(device: Device, ledger: Ledger, steps: int, *, guarded: bool) -> Counter[str]:
+    """Verdicts of a ring of 2 that is written and sent `steps` times on an idle stream."""
+    road = Road() if guarded else Road(make_guard=lambda *_: NoGuard())
+    factory = BufferFactory(device, ledger, "pinned_ring", ring_slots=SLOTS, road=road, verify=True)
+    buffer = factory.buffer("planted", 1024, torch.int32)
+    for number in range(steps):
+        ledger.step = number
+        buffer.acquire()[:] = number
+        buffer.publish(1024)
+    ledger.step = None
+    device.synchronize()
+    factory.flush()
+    return Counter(str(row[_HAZARD]) for row in ledger.take()["buffers"])
+
+
+def _possible(setting: Setting) -> Sequence[Finding]:
+    """Review (9) on an idle stream: with the guard nothing, without it every reuse is possible and none observed."""
+    steps = setting.count(200, 50)
+    ledger = Ledger()
+    with closing(_device(setting, ledger)) as device:
+        kept, bare = (hazards(device, ledger, steps, guarded=guarded) for guarded in (True, False))
+    return [
+        exact(f"{steps} steps, guard on: verdicts", {"none": steps}, dict(kept)),
+        exact(f"{steps} steps, guard removed, idle stream: observed", 0, bare["observed"]),
+        exact("possible (all but the first use of each slot)", steps - SLOTS, bare["possible"]),
+    ]
+
+
+def _sources(setting: Setting) -> Sequence[Finding]:
+    """Review (10): random copies from page-locked and ordinary memory, of views too, 4 KiB included."""
+    rng, ledger = setting.random("sources"), Ledger()
+    planted = []
+    with closing(_device(setting, ledger)) as device:
+        for _ in range(setting.count(200, 60)):
+            pinned, size = rng.random() < 0.5, rng.choice((64, 1024, 4096, 65_536))
+            host = device.host_tensor((2 * size,), torch.uint8, pinned=pinned)[size:]
+            device.copy_to_device(device.empty((size,), torch.uint8), host, buffer="planted")
+            planted.append(("pinned" if pinned else "pageable", size))
+        device.synchronize()
+    rows: list[Any] = ledger.take()["copies"]
+    found = [(row[_COPY["src_kind"]], row[_COPY["size_bytes"]]) for row in rows]
+    wrong = sum(one != other for one, other in zip(planted, found, strict=True))
+    return [exact(f"{len(planted)} copies from pinned or pageable memory: told wrongly", 0, wrong)]
+
+
+def _device(setting: Setting, ledger: Ledger) -> Device:
+    return make_device("sim", ledger=ledger) if setting.device == "sim" else make_device("cuda", ledger=ledger)
+
+
+CHECKS = (
+    Check(
+        group="pinned", name="possible", review="9", run=_possible, needs=DEVICES, why=NO_QUEUE,
+        mutants={
+            "believes_everything": replaced(
+                "runner.devices.streams", "HappensBefore.seen", lambda whole: lambda self, op: True
+            ),
+            "guard_without_effect": replaced(
+                "runner.buffers.guards", "EventGuard.wait", lambda whole: lambda self, slot, reason: 0
+            ),
+        },
+    ),
+    Check(
+        group="pinned", name="sources", review="10", run=_sources, needs=DEVICES, why=NO_QUEUE,
+        mutants={
+            "told_by_size": replaced(
+                "runner.devices.memory", "PageLocked.kind",
+                lambda whole: lambda self, tensor: "pinned" if tensor.numel() > 4096 else "pageable",
+            ),
+        },
+    ),
+)  # fmt: skip

@@ -1,0 +1,52 @@
+"""All checks, and how one is run: as it is, or with a mutant planted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+from ...errors import StepscopeError, UsageError
+from ..typed import unknown
+from . import bound, cells, on_gpu, overlap, padding, pinned, recorder, runner
+from .check import Check, Result, Setting
+
+ALL = "all"
+GROUPS = ("recorder", "overlap", "pinned", "padding", "runner")
+_PARTS = (recorder, overlap, bound, cells, pinned, padding, runner, on_gpu)
+CHECKS: tuple[Check, ...] = tuple(
+    sorted((check for part in _PARTS for check in part.CHECKS), key=lambda check: GROUPS.index(check.group))
+)
+
+
+def chosen_checks(group: str) -> tuple[Check, ...]:
+    """The checks of `group`, or all. Raises UsageError for an unknown one."""
+    if group != ALL and group not in GROUPS:
+        raise unknown("group", group, (ALL, *GROUPS), "verify")
+    return tuple(check for check in CHECKS if group in (ALL, check.group))
+
+
+def with_mutant(checks: Sequence[Check], mutant: str) -> tuple[Check, ...]:
+    """Those that have a mutant of that name. Raises UsageError where none has."""
+    meant = tuple(check for check in checks if mutant in check.mutants)
+    if not meant:
+        raise unknown("mutant", mutant, sorted({name for check in checks for name in check.mutants}), "--mutant")
+    return meant
+
+
+def run_check(check: Check, setting: Setting, mutant: str | None = None) -> Result:
+    """Run one check, skipped with a reason where it needs another device. Raises UsageError for bad input."""
+    if check.needs and setting.device not in check.needs:
+        return Result(check, "skipped", reason=f"needs {' or '.join(check.needs)}: {check.why}")
+    try:
+        with check.mutants[mutant]() if mutant else nullcontext():
+            findings = check.run(setting)
+    except UsageError:
+        raise
+    except StepscopeError as error:  # the tool itself says that something is wrong
+        return Result(check, "failed", reason=str(error))
+    except Exception as error:  # noqa: BLE001 - a tool that breaks down on what was planted has not passed
+        return Result(check, "failed", reason=f"{type(error).__name__}: {error}")
+    if isinstance(findings, str):
+        return Result(check, "skipped", reason=findings)
+    passed = all(finding.passed for finding in findings)
+    return Result(check, "passed" if passed else "failed", tuple(findings))
