@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args, get_origin, get_type_hints
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from ..errors import UsageError
 from ..instrumentation.capture_sizes import Sizes, resolve_sizes, round_to_decodes
@@ -168,8 +169,13 @@ def validate(config: RunnerConfig, *, allow_hazards: bool = False) -> Sizes:
     return () if config.graph_mode == "none" else sizes
 
 
+@cache
+def _types() -> dict[str, Any]:
+    return get_type_hints(RunnerConfig)
+
+
 def _check_known_values(config: RunnerConfig) -> None:
-    for field, kind in get_type_hints(RunnerConfig).items():
+    for field, kind in _types().items():
         value = getattr(config, field)
         if get_origin(kind) is Literal and value not in get_args(kind):
             known = ", ".join(map(str, get_args(kind)))

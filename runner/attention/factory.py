@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ...errors import UsageError
 from ..config import AttentionSwitch, GraphModeSwitch
 from ..devices.base import Device
@@ -14,9 +16,15 @@ def make_attention(
 ) -> AttentionBackend:
     """The backend behind the switch. `auto`: Triton on a GPU (the reference would synchronise), else torch.
 
-    Raises UsageError for full graphs of a backend that synchronises; between pieces of a graph it may.
+    Raises UsageError for full graphs of a backend that synchronises (between pieces of a graph it may), and for Triton
+    where neither a GPU nor Triton's interpreter runs it.
     """
     on_gpu = device.tensor_device.type == "cuda"
+    if switch == "triton" and not on_gpu and os.environ.get("TRITON_INTERPRET") != "1":
+        raise UsageError(
+            "attention: triton needs a GPU; use attention=auto, or set TRITON_INTERPRET=1 for its interpreter, whose"
+            " results are right and whose times mean nothing"
+        )
     if switch == "torch" and on_gpu and graph_mode.startswith("full"):
         left = supported_mode(graph_mode, piecewise=True, support="never")
         raise UsageError(

@@ -27,6 +27,15 @@ def test_backend_by_switch_and_device(switch, device, graph_mode, name):
     assert make_attention(switch, device, graph_mode).name == name
 
 
+def test_triton_without_a_gpu_is_refused_unless_it_is_interpreted(monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    with pytest.raises(UsageError, match=r"attention: triton needs a GPU; .* set TRITON_INTERPRET=1"):
+        make_attention("triton", CPU)
+    pytest.importorskip("triton")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert make_attention("triton", CPU).name == "triton"
+
+
 @pytest.mark.parametrize("graph_mode", ["full", "full_decode_only", "full_and_piecewise"])
 def test_no_full_graph_holds_a_backend_that_synchronises(graph_mode):
     message = f"attention: torch waits for the GPU .* graph_mode {graph_mode} cannot capture; use attention=triton"

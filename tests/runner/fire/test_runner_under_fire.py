@@ -1,6 +1,6 @@
 """Random lives of requests against the slow reference, and stamps on every KV cell, in every arrangement.
 
-`make fire` runs it at full size: FIRE_STEPS random steps in all, and as many examples again.
+`make fire` runs it at full size: STEPSCOPE_FIRE random steps in all, and as many examples again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .arrangements import ARRANGEMENTS, DEVICE, HYBRID
 from .harness import NUM_PROMPTS, Fire, random_operations
 from .puppeteer import IDLE
 
-STEPS = int(os.environ.get("FIRE_STEPS", "480"))
+STEPS = int(os.environ.get("STEPSCOPE_FIRE", "480"))
 EACH = STEPS // len(ARRANGEMENTS) + 1
 EXAMPLES = max(3, STEPS // 200)
 
@@ -65,6 +65,7 @@ def test_no_read_of_another_cell_in_a_long_life(name) -> None:
             break
     # THEN no read met another cell, and everything that is dangerous has happened
     report, puppets = fire.runner.checks.report(), fire.puppets
+    print(f"\n{name}: {fire.steps} steps, {report.kv_reads:,} reads of KV cells, 0 wrong")  # noqa: T201  # see -s
     assert report.steps_checked == fire.steps >= EACH
     assert report.kv_reads > 50 * EACH
     assert puppets.num_resumed
