@@ -18,6 +18,7 @@ from .phases import DEVICE_FIGURES, HOST_PHASES, phase_summary
 from .pinned import pinned_reuse
 from .replay import Replays, replays
 from .stats import Number, median, median_of_floats, quantile, total
+from .table_copies import table_buffer
 from .tables import TableSource, floats, ints, matches, processes
 from .window import MASKS
 
@@ -53,10 +54,13 @@ class _Row:
 
 
 @collector_held_back()
-def summarise(recording: TableSource, buffer: str = "block_table") -> Summary:
-    """The metric row of a recording. `buffer` is the staged buffer whose copies are looked at closely."""
+def summarise(recording: TableSource, buffer: str | None = None) -> Summary:
+    """The metric row of a recording. `buffer` is the staged buffer whose copies are looked at closely; none given: the
+    one that brings the block tables.
+    """
     row = _Row()
     replayed = replays(recording)
+    buffer = buffer or table_buffer(replayed)
     for section in (_steps, _phases, _bound):
         section(row, replayed)
     for section_of in (_copies, _exposure, _overlap):

@@ -70,6 +70,9 @@ def _what_if(process: Process, line: Timeline, change: Change) -> WhatIf:
     steady = steady_steps(process, line)
     if len(steady) < LEAST_STEPS:
         return WhatIf(change, len(steady), None, None, None, _too_few(len(steady)))
+    if change.copies and not change.phases and set(change.copies).isdisjoint(line.ops.buffer):
+        reason = f"no copy of {', '.join(change.copies)} can be replayed"
+        return WhatIf(change, len(steady), None, None, None, reason)
     before = np.diff(line.step_starts(line.baseline))[steady]
     after = np.diff(line.step_starts(changed(line, change.copies, change.phases)))[steady]
     return WhatIf(change, len(steady), mean(before), mean(after), mean(before - after), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...analysis.table_copies import BLOCK_TABLE
 from ...analysis.tables import plain
 from ..document import Block, Cell, Chart, Column, Missing, Quantity, Section, Words
 from ..figures.copies import CopyPoints, Part, course_figure, split_figure
@@ -46,7 +47,15 @@ def _sentence(view: CopyView) -> str:
     )
     head = f"Median of {exposed.n} copies of {view.buffer}: {duration(exposed.p50_ns)} exposed"
     length = f" of {duration(copy.p50_ns)}" if copy.p50_ns is not None else ""
-    return f"{head}{length}. {period}"
+    return f"{head}{length}. {period}{_others(view)}"
+
+
+def _others(view: CopyView) -> str:
+    """Which copies the figures leave out, though they bring block tables as well."""
+    if not view.others:
+        return ""
+    named = ", ".join(f"{name} ({count} copies)" for name, count in view.others.items())
+    return f" Not in these figures, though they bring block tables too: {named}."
 
 
 def _parts(view: CopyView) -> list[Part]:
@@ -138,7 +147,8 @@ def headline_words(view: CopyView) -> str:
     parts = [part for part in _parts(view) if part.name != "exposed"]
     size = "" if view.size_p50_bytes is None else f" ({cell(Quantity(view.size_p50_bytes, 'bytes'))})"
     masked = f"most of it behind {max(parts, key=lambda part: part.mean_ns).name}" if parts else ""
-    head = f"The mean copy{size} takes {duration(copy.mean_ns)} on the device"
+    which = f" of {view.buffer}" if view.others or view.buffer != BLOCK_TABLE else ""
+    head = f"The mean copy{which}{size} takes {duration(copy.mean_ns)} on the device"
     if not exposed.mean_ns:
         return f"{head}; nothing of it is exposed, all of it hides{f', {masked}' if masked else ''}."
     part = f"{percent(exposed.mean_ns / copy.mean_ns)} of it, {duration(exposed.mean_ns)}, is exposed"

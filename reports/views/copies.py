@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -12,12 +12,11 @@ from ...analysis.exposure import Exposure, exposure
 from ...analysis.overlap import copy_overlap
 from ...analysis.replay import Replays
 from ...analysis.stats import Number, mean, median, quantile
+from ...analysis.table_copies import BLOCK_TABLE, table_buffers
 from ...analysis.tables import BoolArray, TableSource, flags, floats, ints, texts
 from ...analysis.what_if import Change, WhatIf, copy_free, faster_phase, what_if
 from ...analysis.window import MASKS
 from ..decimation import keep_extremes
-
-BUFFER = "block_table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +36,7 @@ class Figures:
 class CopyView:
     """Copies of `buffer` in the counted steps.
 
+    others      buffers beside it that brought block tables, and how many copies each had: not in these figures
     figures     copy, queue_delay, exposed, hidden, overlaps (with bounds): quantiles of each
     fractions   partner -> median fraction of the copy that lay inside it, None where the copies are not resolved
     split       mask -> mean time hidden behind it, over the copies whose exposure is known
@@ -54,6 +54,7 @@ class CopyView:
     exposure: Exposure
     points: pd.DataFrame
     what_if: tuple[WhatIf, ...]
+    others: dict[str, int] = field(default_factory=dict)
 
     def figure(self, name: str) -> Figures:
         """The quantiles of one column by its name."""
@@ -63,8 +64,12 @@ class CopyView:
 OVERLAPS = ("build", "preprocess", "previous_forward")
 
 
-def gather_copies(recording: TableSource, buffer: str = BUFFER) -> CopyView:
-    """Compute the view; a recording without copies gives n = 0 and the reason everywhere."""
+def gather_copies(recording: TableSource, buffer: str | None = None) -> CopyView:
+    """Compute the view, none given: of the buffer with most block-table copies. A recording without copies gives n = 0
+    and the reason everywhere.
+    """
+    counts = table_buffers(recording)
+    buffer = buffer or next(iter(counts), BLOCK_TABLE)
     found, overlap = exposure(recording, buffer), copy_overlap(recording, buffer)
     exposed, shared = _counted(found.steps), _counted(overlap)
     said = recording.reason("copies", "start_ns") if isinstance(recording, Replays) else None
@@ -80,6 +85,7 @@ def gather_copies(recording: TableSource, buffer: str = BUFFER) -> CopyView:
         split={mask: _figures(exposed, f"hidden_by_{mask}", why_exposed).mean_ns for mask in MASKS},
         exposure=found, points=_points(exposed, shared),
         what_if=tuple(what_if(recording, change) for change in _changes(buffer)),
+        others={name: count for name, count in counts.items() if name != buffer},
     )
 
 

@@ -65,3 +65,14 @@ def test_json_names_units_and_holds_reasons(recordings):
 def test_diagnostics_count_the_nulls(recordings):
     lines = render(recordings(6), "md").splitlines()
     assert "| phases | busy\\_ns | 24 | 100.0 | nobody profiled the device |" in lines
+
+
+def test_copies_of_several_names_are_told_apart(recordings):
+    # GIVEN a run in which two of five steps sent their block table as changed rows
+    rec = recordings(6, copy_us=200)
+    copies = rec.tables["copies"]
+    chosen = copies.index[copies["buffer"] == "block_table"][-2:]
+    copies.loc[chosen, "buffer"] = "block_rows"
+    text = " ".join(render(rec, "text").split())
+    assert "The mean copy of block_table" in text
+    assert "Not in these figures, though they bring block tables too: block_rows (2 copies)." in text
