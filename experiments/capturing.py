@@ -92,7 +92,7 @@ def _imported(report: Path, folder: Path, workers: int) -> str:
     saved = capture.save(folder / f"{name}.recording")
     figures = capture_figures(capture.tables, capture.meta)
     page = folder / f"{name}.html"
-    write_page(page, render_capture(figures, "html", name=report.name))
+    write_page(page, render_capture(figures, "html", name=report.name, tables=capture.tables))
     _check(figures, str(report), workers)
     parts = [render_capture(figures, "text", name=report.name).rstrip("\n"), *_compared(capture, folder)]
     return "\n".join((*parts, "", f"capture: {report}", f"recording: {saved}", f"report: {page}"))

@@ -61,7 +61,8 @@ def _scrubbed(paths: Sequence[Path], out: Path, salvage: bool) -> Path:
 def report_of_capture(path: Path, format_: Format) -> str:
     """A capture's report, without keeping a recording of it."""
     capture = read_capture(path)
-    return render_capture(capture_figures(capture.tables, capture.meta), format_, name=path.name)
+    figures = capture_figures(capture.tables, capture.meta)
+    return render_capture(figures, format_, name=path.name, tables=capture.tables)
 
 
 def stem(path: Path) -> str:

@@ -104,7 +104,8 @@ def _render(folder: Path, format_: Format, output: Path | None) -> str:
 def _page(recording: Recording, format_: Format, name: str) -> str:
     """A recording's page; one that was imported has a capture's."""
     if recording.meta.source in CAPTURE_SOURCES:
-        return render_capture(capture_figures(recording.tables, recording.meta), format_, name=name)
+        figures = capture_figures(recording.tables, recording.meta)
+        return render_capture(figures, format_, name=name, tables=recording.tables)
     return render(recording, format_, name=name)
 
 

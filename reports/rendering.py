@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, get_args
 
 from ..analysis.captures.figures import CaptureFigures
 from ..analysis.compare import Comparison
@@ -19,6 +19,7 @@ from .pages.index import index_document
 from .pages.recording import recording_document
 from .pages.sweep import sweep_document
 from .text import render_text
+from .views.capture_timeline import capture_timelines
 from .views.index import IndexEntry
 from .views.recording import gather_recording
 from .views.report import capture_report, comparison_report, index_report, recording_report, sweep_report
@@ -42,12 +43,17 @@ def render(recording: RecordingLike, format: Format = "html", *, name: str = "re
     return WRITERS[format](recording_document(view))
 
 
-def render_capture(figures: CaptureFigures, format: Format = "html", *, name: str = "capture") -> str:
-    """The page of an imported capture."""
+def render_capture(
+    figures: CaptureFigures, format: Format = "html", *, name: str = "capture", tables: Mapping[str, Any] | None = None
+) -> str:
+    """The page of an imported capture. With its `tables` an HTML page has timelines too."""
     _check(format)
     if format == "json":
         return to_json(capture_report(figures, name))
-    return WRITERS[format]((capture_summary if format == "text" else capture_document)(figures, name))
+    if format == "text":
+        return WRITERS[format](capture_summary(figures, name))
+    timelines = capture_timelines(tables, figures) if tables is not None and format == "html" else ()
+    return WRITERS[format](capture_document(figures, name, timelines))
 
 
 def render_comparison(found: Comparison, format: Format = "html", *, name: str = "comparison") -> str:

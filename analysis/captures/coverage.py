@@ -82,7 +82,8 @@ def cannot_say(rows: CaptureRows, launches: Launches) -> tuple[CannotSay, ...]:
     for note in rows.meta.diagnostics:
         if note.reason.startswith("nsys") or "left out" in note.reason or "truncated" in note.reason:
             found.append(CannotSay("whether everything is here", note.reason))
-    if rows.meta.configuration.get("graph_trace") == "graph" or (rows.device.kind == 2).any():
+    whole = rows.meta.configuration.get("graph_trace") == "graph" and launches.is_graph_launch.any()
+    if whole or (rows.device.kind == 2).any():
         found.append(
             CannotSay("kernels inside graphs", "graphs were traced whole; capture with --cuda-graph-trace=node")
         )

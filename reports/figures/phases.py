@@ -22,25 +22,25 @@ class Share:
     colour: str
 
 
-def shares_figure(shares: Sequence[Share]) -> Figure:
-    """One bar a row, cut into its parts; x is time in µs."""
+def shares_figure(shares: Sequence[Share], x_title: str = "host time a step [µs]", of: str = "a step") -> Figure:
+    """One bar a row, cut into its parts; x is time in µs. `of` says what the parts are taken of, in the hover text."""
     rows = list(dict.fromkeys(share.row for share in shares))
     layout = {
         "barmode": "stack", "uniformtext": {"mode": "hide", "minsize": 10},
-        "xaxis": {"title": {"text": "host time a step [µs]"}},
+        "xaxis": {"title": {"text": x_title}},
         "yaxis": {"categoryorder": "array", "categoryarray": rows[::-1]},
     }
-    return Figure(tuple(_share_trace(share) for share in shares), layout, height_px=90 + 58 * len(rows))
+    return Figure(tuple(_share_trace(share, of) for share in shares), layout, height_px=90 + 58 * len(rows))
 
 
-def _share_trace(share: Share) -> dict[str, Any]:
+def _share_trace(share: Share, of: str) -> dict[str, Any]:
     return {
         "type": "bar", "orientation": "h", "name": share.name, "showlegend": False,
         "x": palette.microseconds([share.time_ns]), "y": [share.row],
         "marker": {"color": share.colour, "line": {"color": "#fff", "width": 1}},
         "text": [f"{share.name} {percent(share.fraction)}"], "textposition": "inside", "insidetextanchor": "middle",
         "textangle": 0, "constraintext": "inside", "hoverinfo": "text",
-        "hovertext": [f"<b>{share.name}</b><br>{duration(share.time_ns)} a step, {percent(share.fraction)}"],
+        "hovertext": [f"<b>{share.name}</b><br>{duration(share.time_ns)} {of}, {percent(share.fraction)}"],
     }
 
 

@@ -20,8 +20,9 @@ _LEGEND = {
 }
 
 
-def timeline_figure(timeline: StepTimeline) -> Figure:
-    """Horizontal bars, one trace for each role so that the legend can switch it off."""
+def timeline_figure(timeline: StepTimeline, since: str | None = None) -> Figure:
+    """Horizontal bars, one trace for each role so that the legend can switch it off. Times count from `since`, which
+    is the start of the step unless it says else."""
     groups: dict[str, list[Bar]] = defaultdict(list)
     for bar in timeline.bars:
         groups[bar.role if bar.own else "other"].append(bar)
@@ -29,10 +30,11 @@ def timeline_figure(timeline: StepTimeline) -> Figure:
     if timeline.overlaps:
         traces.append(_overlap_legend())
     rows = list(timeline.rows)
+    title = f"time since {since or f'the start of step {timeline.step}'} [µs]"
     layout: dict[str, Any] = {
         "barmode": "overlay", "shapes": [_shade(timeline, *overlap) for overlap in timeline.overlaps or ()],
         "uniformtext": {"mode": "hide", "minsize": 9}, "hovermode": "closest",
-        "xaxis": {"title": {"text": f"time since the start of step {timeline.step} [µs]"}, "rangemode": "tozero"},
+        "xaxis": {"title": {"text": title}, "rangemode": "tozero"},
         "yaxis": {"categoryorder": "array", "categoryarray": rows[::-1], "range": [-0.6, len(rows) - 0.4]},
     }
     return Figure(tuple(traces), layout, height_px=120 + _ROW_PX * max(3, len(rows)))
@@ -59,6 +61,8 @@ def _hover(bar: Bar, origin_ns: int) -> str:
 def _colour(bar: Bar) -> str:
     if bar.role == "copy":
         colour = palette.COPY if bar.name == "block_table" else palette.HIDDEN
+    elif bar.phase in palette.PHASE_COLOURS and bar.role in ("range", "kernel"):
+        colour = palette.PHASE_COLOURS[bar.phase]
     elif bar.role == "phase":
         colour = palette.PHASE_COLOURS.get(bar.name, palette.LAUNCH)
     elif bar.role == "range":

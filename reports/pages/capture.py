@@ -5,21 +5,29 @@ from __future__ import annotations
 from ...analysis.captures.figures import CaptureFigures
 from ..document import Block, Cell, Column, Document, Facts, Quantity, Section, Words
 from ..formatting import count
+from ..views.timeline import StepTimeline
 from .capture_copies import copies_section, pageable_section
 from .capture_devices import devices_section, gaps_section
+from .capture_headline import headline_section
 from .capture_host import graphs_section, names_section, queue_section, ranges_section, syncs_section
 from .capture_steps import phases_section, steps_section
+from .capture_timeline import capture_timeline_section
 from .cells import count_column, number, percent_column, table
 
+_NOTHING = "the capture holds nothing of the kind"
 SOURCES = {"nsys": "Nsight Systems", "kineto": "PyTorch profiler"}
 
 
-def capture_document(figures: CaptureFigures, name: str) -> Document:
-    """All sections: what the devices did, what the host did meanwhile, what the figures rest on."""
+def capture_document(
+    figures: CaptureFigures, name: str, timelines: tuple[StepTimeline, ...] = ()
+) -> Document:  # fmt: skip
+    """All sections: answers, what the devices did, what the host did meanwhile, what the figures rest on."""
     sections = (
-        devices_section(figures), gaps_section(figures), copies_section(figures), pageable_section(figures),
-        queue_section(figures), graphs_section(figures), phases_section(figures), steps_section(figures),
-        syncs_section(figures), ranges_section(figures), names_section(figures), _coverage(figures), _about(figures),
+        headline_section(figures), *capture_timeline_section(timelines), devices_section(figures),
+        gaps_section(figures), copies_section(figures), pageable_section(figures), phases_section(figures),
+        steps_section(figures),
+        syncs_section(figures), graphs_section(figures), queue_section(figures), ranges_section(figures),
+        names_section(figures), _coverage(figures), _about(figures),
     )
     return Document(name, _subtitle(figures), sections)
 
@@ -27,8 +35,8 @@ def capture_document(figures: CaptureFigures, name: str) -> Document:
 def capture_summary(figures: CaptureFigures, name: str) -> Document:
     """What fits on a terminal: sections without a row for every step, range and kernel."""
     sections = (
-        devices_section(figures), copies_section(figures), pageable_section(figures), graphs_section(figures),
-        phases_section(figures), syncs_section(figures), _coverage(figures),
+        headline_section(figures), devices_section(figures), copies_section(figures), pageable_section(figures),
+        graphs_section(figures), phases_section(figures), syncs_section(figures), _coverage(figures),
     )
     return Document(name, _subtitle(figures), sections)
 
@@ -40,7 +48,9 @@ def _subtitle(figures: CaptureFigures) -> str:
     parts = [f"captured with {source}{f' {version}' if version else ''}", str(gpu) if gpu else "GPU not named"]
     if figures.steps_from:
         steps = len(figures.steps.drop_duplicates(["pid", "rank", "step"]))
-        parts.append(f"{count(steps)} steps, marked by {figures.steps_from}")
+        inferred = figures.steps_from == "inferred"
+        how = "inferred from ranges that repeat" if inferred else f"marked by {figures.steps_from}"
+        parts.append(f"{count(steps)} steps, {how}")
     return ", ".join(parts)
 
 
@@ -48,7 +58,7 @@ def _coverage(figures: CaptureFigures) -> Section:
     """What the figures rest on, and what cannot be said."""
     columns = (Column("share of"), count_column("covered"), count_column("of"), percent_column("share"))
     rows: list[tuple[Cell, ...]] = [
-        (own.what, Quantity(own.covered, "count"), Quantity(own.of, "count"), number(own.share, "fraction", "none"))
+        (own.what, Quantity(own.covered, "count"), Quantity(own.of, "count"), number(own.share, "fraction", _NOTHING))
         for own in figures.coverage
     ]
     blocks: list[Block] = [table("What the figures rest on", columns, rows)]

@@ -6,6 +6,7 @@ from ...analysis.captures.figures import CaptureFigures
 from ...analysis.captures.pageable import PageableFigures
 from ..document import Block, Cell, Column, Quantity, Section, Words
 from ..formatting import count, duration
+from .capture_basis import COPY_CALLS, KINDS, basis
 from .capture_devices import device_name
 from .cells import bytes_column, count_column, number, table, us_column
 
@@ -32,6 +33,7 @@ def copies_section(figures: CaptureFigures) -> Section:
     blocks: list[Block] = [table("Copies by direction and kind of memory", columns, rows)]
     if figures.hidden:
         blocks.append(_hidden(figures))
+    blocks += basis(figures, KINDS, unsaid=("exposed",))
     return Section("copies", "Copies", tuple(blocks), brief=True)
 
 
@@ -64,11 +66,12 @@ def pageable_section(figures: CaptureFigures) -> Section:
             (
                 device_name(copy.device, copy.rank), copy.direction, number(copy.size_bytes, "bytes", NO_SIZE),
                 Quantity(copy.copy_ns, "ns"), Quantity(copy.blocked_ns, "ns"), copy.api or "",
-                number(copy.step, "exact", "outside steps"), number(copy.correlation, "exact"),
+                "none" if copy.step is None else Quantity(copy.step, "exact"), number(copy.correlation, "exact"),
             )
             for copy in own.longest
         ]  # fmt: skip
         blocks.append(table("Those that blocked longest", columns, rows, note=own.reason))
+    blocks += basis(figures, COPY_CALLS, KINDS)
     return Section("pageable", "Asynchronous copies of pageable memory", tuple(blocks), brief=True, nav="Pageable")
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from ...analysis.captures.devices import DeviceFigures
 from ...analysis.captures.figures import CaptureFigures
 from ...analysis.captures.gaps import GapFigures
-from ..document import Block, Cell, Column, Quantity, Section, Words
+from ..document import Block, Cell, Chart, Column, Quantity, Section, Words
+from ..figures.captures import gaps_figure, windows_figure
 from ..formatting import duration, percent
+from .capture_basis import CALLS, basis, why_not
 from .cells import count_column, number, percent_column, table, us_column
 
 MOST = 12
@@ -20,7 +22,7 @@ def device_name(device: str | None, rank: int | None) -> str:
 def devices_section(figures: CaptureFigures) -> Section:
     """Busy and idle of each device, by the one definition."""
     if not figures.devices:
-        why = next((own.because for own in figures.cannot_say if "busy" in own.question), "nothing ran on a device")
+        why = why_not(figures, "busy", "nothing ran on a device")
         unsaid = Words(f"Busy and idle cannot be said: {why}.", emphasis=True)
         return Section("devices", "Devices", (unsaid,), brief=True)
     columns = (
@@ -34,8 +36,12 @@ def devices_section(figures: CaptureFigures) -> Section:
     )
     words = " ".join(_sentence(own) for own in figures.devices)
     rows = [_row(own) for own in figures.devices]
-    blocks: tuple[Block, ...] = (Words(words, emphasis=True), table("Devices", columns, rows, note=note))
-    return Section("devices", "Devices", blocks, brief=True)
+    bars = [(f"device {device_name(own.device, own.rank)}", own) for own in figures.devices if own.window_ns]
+    blocks: list[Block] = [Words(words, emphasis=True)]
+    if bars:
+        blocks.append(Chart("windows", "Where the devices' time went [µs]", (("all", windows_figure(bars)),)))
+    blocks += [table("Devices", columns, rows, note=note), *basis(figures, unsaid=("kernels inside", "everything"))]
+    return Section("devices", "Devices", tuple(blocks), brief=True)
 
 
 def _sentence(own: DeviceFigures) -> str:
@@ -56,11 +62,17 @@ def _row(own: DeviceFigures) -> tuple[Cell, ...]:
 
 def gaps_section(figures: CaptureFigures) -> Section:
     """What the launching thread was in while the device had nothing."""
-    blocks: list[Block] = []
-    for own in figures.gaps:
-        if own.gaps:
-            blocks += [Words(_late(own)), _shares(own), _longest(own)]
-    return Section("gaps", "Gaps, and what the host did in them", tuple(blocks) or (Words("No gaps."),), nav="Gaps")
+    title = "Gaps, and what the host did in them"
+    found = [own for own in figures.gaps if own.gaps]
+    if not found:
+        unsaid = f"Cannot say: {why_not(figures, 'busy', 'nothing ran on a device')}."
+        return Section("gaps", title, (Words("No gaps." if figures.devices else unsaid),), nav="Gaps")
+    bars = [(f"device {device_name(own.device, own.rank)}", own) for own in found]
+    blocks: list[Block] = [Words(_late(own), emphasis=True) for own in found]
+    blocks.append(Chart("gaps", "Idle time by what the launching thread was in [µs]", (("all", gaps_figure(bars)),)))
+    for own in found:
+        blocks += [_shares(own), _longest(own)]
+    return Section("gaps", title, (*blocks, *basis(figures, CALLS, unsaid=("what process",))), nav="Gaps")
 
 
 def _late(own: GapFigures) -> str:

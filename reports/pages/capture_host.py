@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...analysis.captures.figures import CaptureFigures
+from ...analysis.captures.graphs import GraphFigures
 from ...analysis.captures.names import NameFigures
-from ..document import Block, Cell, Column, Quantity, Section, Table, Words
+from ..document import Block, Cell, Column, Missing, Quantity, Section, Table, Words
+from ..formatting import count
+from .capture_basis import CALLS, basis, why_not
 from .capture_devices import device_name
 from .cells import count_column, number, table, us_column
 
 MOST = 30
+_RANGE_DEVICE = (count_column("device operations"), us_column("device, summed"), us_column("first to last"))
 _NO_DELAY = "no work of this kind has its call"
 
 
 def queue_section(figures: CaptureFigures) -> Section:
     """Delay from call to start."""
     if not figures.queue:
-        return Section("queue", "Queue delay", (Words("No device work has its call: delays cannot be said."),))
+        why = why_not(figures, "queue delays", why_not(figures, "busy", "no device work has its call"))
+        return Section("queue", "Queue delay", (Words(f"Cannot say: {why}."),))
     columns = (
         Column("device"), Column("what"), count_column("n"), us_column("mean"), us_column("median"),
         us_column("p90"), us_column("longest"), count_column("clock skew (n)"), us_column("worst skew"),
@@ -27,19 +32,19 @@ def queue_section(figures: CaptureFigures) -> Section:
             device_name(own.device, own.rank), own.what, Quantity(own.n, "count"), number(own.mean_ns, "ns", _NO_DELAY),
             number(own.p50_ns, "ns", _NO_DELAY), number(own.p90_ns, "ns", _NO_DELAY),
             number(own.max_ns, "ns", _NO_DELAY), Quantity(own.skewed, "count"),
-            number(own.skew_worst_ns, "ns", "none starts before its call"),
+            "none" if own.skew_worst_ns is None else Quantity(own.skew_worst_ns, "ns"),
         )
         for own in figures.queue
     ]  # fmt: skip
     note = "From the start of the call to the start on the device. Starts before their calls are skew, in no mean."
     listed = table("Delay of the first operation of each call", columns, rows, note=note)
-    return Section("queue", "Queue delay", (listed,))
+    return Section("queue", "Queue delay", (listed, *basis(figures, CALLS, unsaid=("queue delays",))))
 
 
 def graphs_section(figures: CaptureFigures) -> Section:
     """Graph launches and what they replay."""
     if not figures.graphs:
-        return Section("graphs", "CUDA graphs", (Words("Nothing ran on a device."),))
+        return Section("graphs", "CUDA graphs", (Words(f"Cannot say: {why_not(figures, 'busy', 'nothing ran')}."),))
     columns = (
         Column("process"), count_column("launches"), us_column("host time"), count_column("kernels replayed"),
         count_column("kernels a launch"), count_column("whole replays"), count_column("eager kernels"),
@@ -48,14 +53,22 @@ def graphs_section(figures: CaptureFigures) -> Section:
     rows: list[tuple[Cell, ...]] = [
         (
             process_name(own.pid, own.rank), Quantity(own.launches, "count"), Quantity(own.launch_host_ns, "ns"),
-            Quantity(own.kernels, "count"), number(own.kernels_per_launch_p50, "count", "no kernels behind a launch"),
+            Quantity(own.kernels, "count"), _a_launch(own),
             Quantity(own.whole_replays, "count"), Quantity(own.eager_kernels, "count"),
             Quantity(own.unlinked_kernels, "count"), number(own.graph_steps, "count", "no steps"),
             number(own.eager_steps, "count", "no steps"),
         )
         for own in figures.graphs
     ]  # fmt: skip
-    return Section("graphs", "CUDA graphs", (table("Graph launches", columns, rows),), brief=True)
+    listed = table("Graph launches", columns, rows)
+    return Section("graphs", "CUDA graphs", (listed, *basis(figures, CALLS)), brief=True)
+
+
+def _a_launch(own: GraphFigures) -> Cell:
+    """Kernels behind a launch, median; whole graphs were traced without theirs."""
+    if own.kernels_per_launch_p50 is not None:
+        return Quantity(own.kernels_per_launch_p50, "count")
+    return Missing("graphs were traced whole, without their kernels") if own.whole_replays else "none"
 
 
 def process_name(pid: int | None, rank: int | None) -> str:
@@ -67,7 +80,9 @@ def process_name(pid: int | None, rank: int | None) -> str:
 def syncs_section(figures: CaptureFigures) -> Section:
     """Waiting calls by thread and range."""
     if not figures.syncs:
-        return Section("syncs", "Waiting calls", (Words("No synchronising or blocking call was recorded."),))
+        why = why_not(figures, "blocking calls", "")
+        words = f"Cannot say: {why}." if why else "No synchronising or blocking call was recorded."
+        return Section("syncs", "Waiting calls", (Words(words),))
     columns = (
         Column("process"), Column("thread"), Column("range"), Column("call"), count_column("calls"), us_column("total"),
         us_column("longest"), count_column("like .item()"),
@@ -80,7 +95,12 @@ def syncs_section(figures: CaptureFigures) -> Section:
         )
         for own in figures.syncs[:MOST]
     ]  # fmt: skip
-    return Section("syncs", "Waiting calls", (table("Synchronising and blocking calls", columns, rows),), brief=True)
+    listed = table("Synchronising and blocking calls", columns, rows, note=_more(len(figures.syncs), MOST))
+    return Section("syncs", "Waiting calls", (listed,), brief=True)
+
+
+def _more(found: int, shown: int) -> str:
+    return f"The {count(shown)} with the longest totals of {count(found)}." if found > shown else ""
 
 
 def ranges_section(figures: CaptureFigures) -> Section:
@@ -89,18 +109,22 @@ def ranges_section(figures: CaptureFigures) -> Section:
         return Section("ranges", "Ranges", (Words("The capture has no ranges."),))
     columns = (
         Column("range"), Column("domain"), Column("process"), count_column("uses"), us_column("host"),
-        count_column("device operations"), us_column("device, summed"), us_column("first to last"),
+        us_column("shortest"), us_column("longest"), *(_RANGE_DEVICE if figures.devices else ()),
     )  # fmt: skip
-    rows: list[tuple[Cell, ...]] = [
-        (
+    rows: list[tuple[Cell, ...]] = []
+    for own in figures.ranges:
+        host = (
             own.name, own.domain or "", process_name(own.pid, own.rank), Quantity(own.uses, "count"),
-            Quantity(own.total_ns, "ns"), Quantity(own.gpu_ops, "count"), number(own.gpu_sum_ns, "ns", own.gpu_reason),
+            Quantity(own.total_ns, "ns"), Quantity(own.min_ns, "ns"), Quantity(own.max_ns, "ns"),
+        )  # fmt: skip
+        work = (
+            Quantity(own.gpu_ops, "count"), number(own.gpu_sum_ns, "ns", own.gpu_reason),
             number(own.projected_ns, "ns", own.gpu_reason),
-        )
-        for own in figures.ranges
-    ]  # fmt: skip
+        )  # fmt: skip
+        rows.append((*host, *(work if figures.devices else ())))
     listed = table("Ranges and outermost operators, children included", columns, rows)
-    return Section("ranges", "Ranges", (Table(listed.caption, listed.columns, listed.rows, filterable=True),))
+    filterable = Table(listed.caption, listed.columns, listed.rows, filterable=True)
+    return Section("ranges", "Ranges", (filterable, *basis(figures, CALLS)))
 
 
 def names_section(figures: CaptureFigures) -> Section:

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...analysis.captures.figures import CaptureFigures
-from ..document import Cell, Column, Quantity, Section, Table, Words
+from ..document import Block, Cell, Chart, Column, Figure, Quantity, Section, Table, Words
+from ..figures.captures import steps_figure
+from .capture_basis import PHASES, STEPS, basis, why_not
 from .capture_host import process_name
 from .cells import count_column, number, records, table, us_column, word
 
+MOST_BARS = 2_000
+_HOST_COLUMNS = (
+    Column("process"), Column("step", unit="exact", numeric=True), us_column("host"), us_column("period"),
+    count_column("tokens"), count_column("requests"),
+)  # fmt: skip
+_DEVICE_COLUMNS = (
+    Column("device"), us_column("window"), us_column("busy"), us_column("idle"), count_column("gaps"),
+    count_column("kernels"), count_column("graph launches"), count_column("copies"),
+)  # fmt: skip
 _NO_WORK = "the step launched nothing on a device"
 _NOT_TOLD = "the step's name does not tell"
-
-
-def _why(figures: CaptureFigures, question: str) -> str:
-    return next((own.because for own in figures.cannot_say if question in own.question), "nothing was recorded")
 
 
 def phases_section(figures: CaptureFigures) -> Section:
     """Host and device time of the phases."""
     if figures.phases.empty:
-        why = _why(figures, "by phase") if not figures.steps.empty else _why(figures, "by step")
-        return Section("phases", "Phases", (Words(f"Phases cannot be said: {why}."),), brief=True)
+        question = "by step" if figures.steps.empty else "by phase"
+        why = why_not(figures, question, "nothing was recorded")
+        return Section("phases", "Phases", (Words(f"Cannot say: {why}."),), brief=True)
     columns = (
         Column("process"), Column("device"), Column("phase"), Column("told by"), count_column("steps"),
         us_column("host"), us_column("host median"), us_column("device busy"), us_column("device median"),
@@ -34,34 +44,57 @@ def phases_section(figures: CaptureFigures) -> Section:
         for own in records(figures.phases)
     ]  # fmt: skip
     note = "Host and device time overlap and are never added up. Device time is that of the work a phase launched."
-    return Section("phases", "Phases", (table("Phases over all steps", columns, rows, note=note),), brief=True)
+    listed = table("Phases over all steps", columns, rows, note=note)
+    return Section("phases", "Phases", (listed, *basis(figures, PHASES)), brief=True)
 
 
 def steps_section(figures: CaptureFigures) -> Section:
     """Every step with the work that it launched."""
     if figures.steps.empty:
-        return Section("steps", "Steps", (Words(f"Steps cannot be said: {_why(figures, 'by step')}."),))
-    columns = (
-        Column("process"), Column("step", unit="exact", numeric=True), Column("device"), us_column("host"),
-        us_column("period"), count_column("tokens"), count_column("requests"), us_column("window"), us_column("busy"),
-        us_column("idle"), count_column("gaps"), count_column("kernels"), count_column("graph launches"),
-        count_column("copies"),
-    )  # fmt: skip
-    rows: list[tuple[Cell, ...]] = [_row(own) for own in records(figures.steps)]
-    listed = table("Steps, with the device work that they launched", columns, rows)
-    return Section("steps", "Steps", (Table(listed.caption, listed.columns, listed.rows, filterable=True),))
+        why = why_not(figures, "by step", "nothing was recorded")
+        return Section("steps", "Steps", (Words(f"Cannot say: {why}."),))
+    on_device = bool(figures.devices)
+    columns = (*_HOST_COLUMNS, *(_DEVICE_COLUMNS if on_device else ()))
+    found = list(records(figures.steps))
+    listed = table("Steps, with the device work that they launched" if on_device else "Steps", columns, [
+        (*_host(own), *(_device(own) if on_device else ())) for own in found
+    ])  # fmt: skip
+    blocks: list[Block] = []
+    if on_device and len(found) <= MOST_BARS:
+        blocks.append(Chart("steps", "Device time of the work that each step launched [µs]", _choices(found)))
+    blocks.append(Table(listed.caption, listed.columns, listed.rows, filterable=True))
+    unsaid = () if on_device else ("busy",)
+    return Section("steps", "Steps", (*blocks, *basis(figures, STEPS, unsaid=unsaid)))
 
 
-def _row(own: dict[str, object]) -> tuple[Cell, ...]:
+def _choices(found: list[dict[str, Any]]) -> tuple[tuple[str, Figure], ...]:
+    """A chart a process and device."""
+    groups: dict[tuple[object, ...], list[dict[str, Any]]] = {}
+    for own in found:
+        if own["device"] is not None:
+            groups.setdefault((own["pid"], own["rank"], own["device"]), []).append(own)
+    return tuple(
+        (f"{process_name(_int(pid), _int(rank))}, device {device}", steps_figure(rows))
+        for (pid, rank, device), rows in groups.items()
+    )
+
+
+def _host(own: dict[str, Any]) -> tuple[Cell, ...]:
     start, end = own["start_ns"], own["end_ns"]
     host = end - start if isinstance(start, int) and isinstance(end, int) else None
     return (
-        process_name(_int(own["pid"]), _int(own["rank"])), number(own["step"], "exact"), word(own["device"], _NO_WORK),
-        number(host, "ns"), number(own["period_ns"], "ns", "the last step has no next one"),
+        process_name(_int(own["pid"]), _int(own["rank"])), number(own["step"], "exact"), number(host, "ns"),
+        number(own["period_ns"], "ns", "the last step has no next one"),
         number(own["num_tokens"], "count", _NOT_TOLD), number(own["num_reqs"], "count", _NOT_TOLD),
+    )  # fmt: skip
+
+
+def _device(own: dict[str, Any]) -> tuple[Cell, ...]:
+    return (
+        word(own["device"], _NO_WORK),
         *(number(own[name], "ns", _NO_WORK) for name in ("window_ns", "busy_ns", "idle_ns")),
-        number(own["gaps"], "count", _NO_WORK), Quantity(_int(own["kernels"]) or 0, "count"),
-        Quantity(_int(own["graph_launches"]) or 0, "count"), Quantity(_int(own["copies"]) or 0, "count"),
+        number(own["gaps"], "count", _NO_WORK),
+        *(Quantity(_int(own[name]) or 0, "count") for name in ("kernels", "graph_launches", "copies")),
     )  # fmt: skip
 
 

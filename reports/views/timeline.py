@@ -23,6 +23,7 @@ class Bar:
     role    phase, range, call, wait, copy or kernel: what kind of thing it is
     own     False for device work of another step that reaches into the window
     detail  lines for the hover text
+    phase   what a range or kernel is coloured by where its name has no colour; "" for none
     """
 
     row: str
@@ -32,6 +33,7 @@ class Bar:
     end_ns: int
     own: bool = True
     detail: tuple[str, ...] = ()
+    phase: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,142 @@
+"""The head of a capture's page: four questions, each answered with the share of the capture that it rests on."""
+
+from __future__ import annotations
+
+from ...analysis.captures.copies import CopyFigures, HiddenFigures
+from ...analysis.captures.devices import DeviceFigures
+from ...analysis.captures.figures import CaptureFigures
+from ..document import Answer, Cell, Missing, Quantity, Section
+from ..formatting import count, duration, percent, size
+from .capture_basis import CALLS, COPY_CALLS, KINDS, covered, why_not
+from .cells import number
+
+QUESTIONS = (
+    "How busy were the devices?",
+    "Which copies reached the devices, and what hid them?",
+    "Why did the devices idle?",
+    "Where did the host wait?",
+)
+_EVERY = "every row with usable times"
+
+
+def headline_section(figures: CaptureFigures) -> Section:
+    """One card a question; one without an answer says why."""
+    made = (_busy(figures), _copies(figures), _idle(figures), _waits(figures))
+    answers = tuple(Answer(QUESTIONS[n], words, cells, href) for n, (words, cells, href) in enumerate(made))
+    return Section("headline", "Four questions", answers, brief=True, nav="Questions")
+
+
+_Made = tuple[str, tuple[tuple[str, Cell], ...], str]
+
+
+def _busy(figures: CaptureFigures) -> _Made:
+    if not figures.devices:
+        return f"Cannot say: {why_not(figures, 'busy', 'nothing ran on a device')}.", (), "#devices"
+    words = " ".join(_idled(own) for own in figures.devices if own.window_ns)
+    if any(own.graph_replays for own in figures.devices):
+        words += " Replays of whole graphs count as busy."
+    rows = sum(own.kernels + own.graph_replays + own.memsets + own.copies for own in figures.devices)
+    cells: tuple[tuple[str, Cell], ...] = (
+        ("kernels", Quantity(sum(own.kernels for own in figures.devices), "count")),
+        ("graph replays", Quantity(sum(own.graph_replays for own in figures.devices), "count")),
+        ("copies", Quantity(sum(own.copies for own in figures.devices), "count")),
+        ("rests on", f"{_EVERY}: {count(rows)}"),
+    )
+    return words, cells, "#devices"
+
+
+def _idled(own: DeviceFigures) -> str:
+    share = percent(own.idle_ns / own.window_ns)
+    return f"{device_words(own.device, own.rank)} idled {share} of {duration(own.window_ns)}."
+
+
+def device_words(device: str, rank: int | None) -> str:
+    """ "Device 0", or "Device 0 of rank 3"."""
+    return f"Device {device}" + (f" of rank {rank}" if rank is not None else "")
+
+
+def _copies(figures: CaptureFigures) -> _Made:
+    if not figures.hidden:
+        why = why_not(figures, "copies and what", "the capture has no copies to a device")
+        return f"Cannot say: {why}.", (), "#copies"
+    inwards = [own for own in figures.copies if own.direction == "h2d"]
+    words = f"{_by_kind(inwards)}. {' '.join(_hidden(own, figures) for own in figures.hidden)}"
+    host = [own.under_index_building_ns for own in figures.hidden if own.under_index_building_ns is not None]
+    cells = (
+        ("under kernels", Quantity(sum(own.under_kernels_ns for own in figures.hidden), "ns")),
+        ("under index building", number(sum(host) if host else None, "ns", "no such range was recorded")),
+        ("exposed", Missing(figures.hidden[0].exposed_reason)),
+        ("rests on", covered(figures, KINDS) or covered(figures, COPY_CALLS)),
+    )
+    return words, cells, "#copies"
+
+
+def _by_kind(copies: list[CopyFigures]) -> str:
+    """ "446 copies of pinned memory (47.4 GiB), 4 of pageable memory (3.06 KiB)"."""
+    kinds: dict[str, list[CopyFigures]] = {}
+    for own in copies:
+        kinds.setdefault(own.src_kind, []).append(own)
+    texts: list[str] = []
+    for kind, found in sorted(kinds.items(), key=lambda item: -sum(own.copies for own in item[1])):
+        sizes = [own.size_bytes for own in found]
+        told = f" ({size(sum(known for known in sizes if known is not None))})" if None not in sizes else ""
+        number_ = count(sum(own.copies for own in found))
+        texts.append(f"{number_} {'copies ' if not texts else ''}of {kind} memory{told}")
+    return ", ".join(texts)
+
+
+def _hidden(own: HiddenFigures, figures: CaptureFigures) -> str:
+    device = next((d for d in figures.devices if (d.device, d.rank) == (own.device, own.rank)), None)
+    of = f"{percent(own.union_ns / device.window_ns)} of its window" if device and device.window_ns else "its copies"
+    under = percent(own.under_kernels_ns / own.union_ns) if own.union_ns else "none"
+    return (
+        f"{device_words(own.device, own.rank)}: {duration(own.union_ns)}, {of}; {under} of that under kernels."
+    )  # fmt: skip
+
+
+def _idle(figures: CaptureFigures) -> _Made:
+    gaps = [own for own in figures.gaps if own.gaps]
+    if not figures.devices:
+        return f"Cannot say: {why_not(figures, 'busy', 'nothing ran on a device')}.", (), "#gaps"
+    if not gaps:
+        return "They did not.", (), "#gaps"
+    idle, known = sum(own.idle_ns for own in gaps), sum(own.late_known_ns for own in gaps)
+    late = sum(own.late_ns for own in gaps)
+    named = [share for own in gaps for share in own.host if share.name]
+    host = max(named, key=lambda share: share.idle_ns, default=None)
+    words = (
+        f"In {percent(late / known)} of the idle time whose next call is known, that call had not been made yet."
+        if known else "Whether the host was late cannot be said: the calls behind the work were not recorded."
+    )
+    if host is not None:
+        words += f" Most often the launching thread was in {host.name}."
+    cells = (
+        ("idle", Quantity(idle, "ns")), ("whose next call is known", Quantity(known, "ns")),
+        ("not asked for yet", number(late if known else None, "ns", "no call behind the work was recorded")),
+        ("rests on", covered(figures, CALLS)),
+    )  # fmt: skip
+    return words, cells, "#gaps"
+
+
+def _waits(figures: CaptureFigures) -> _Made:
+    own = figures.pageable
+    if "calls of CUDA" in why_not(figures, "blocking calls", ""):
+        return "Cannot say: the capture has no calls of CUDA.", (), "#syncs"
+    longest = max(figures.syncs, key=lambda sync: sync.total_ns, default=None)
+    parts = [
+        f"{count(own.copies)} asynchronous copies of pageable memory blocked the host for {duration(own.blocked_ns)}."
+        if own.copies else "No asynchronous copy of pageable memory was found."
+    ]  # fmt: skip
+    if longest is not None:
+        where = f"under {longest.range}" if longest.range else "outside ranges"
+        parts.append(
+            f"The longest waits: {count(longest.calls)} calls of {longest.call} {where}, {duration(longest.total_ns)} "
+            "together."
+        )
+    cells = (
+        ("waiting calls", Quantity(sum(sync.calls for sync in figures.syncs), "count")),
+        ("in them", Quantity(sum(sync.total_ns for sync in figures.syncs), "ns")),
+        ("like .item()", Quantity(sum(sync.item_like for sync in figures.syncs), "count")),
+        ("rests on", covered(figures, COPY_CALLS) or "the calls that were recorded"),
+    )
+    return " ".join(parts), cells, "#pageable"

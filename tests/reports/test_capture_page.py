@@ -1,0 +1,151 @@
+"""The page of a capture: answers, charts and tables, with what each rests on and what cannot be said."""
+
+import json
+
+import pytest
+from stepscope.analysis.captures.figures import capture_figures
+from stepscope.instrumentation.sources import read_capture
+from stepscope.reports import render_capture
+from stepscope.reports.document import Chart, Missing, Table, Words
+from stepscope.reports.pages.capture import capture_document
+from stepscope.reports.views.capture_timeline import capture_timelines
+
+US = 1_000
+
+
+def page(path):
+    capture = read_capture(path)
+    figures = capture_figures(capture.tables, capture.meta)
+    return capture_document(figures, "capture", capture_timelines(capture.tables, figures))
+
+
+def section(document, id_):
+    return next(own for own in document.sections if own.id == id_)
+
+
+def words(found):
+    return [block.text for block in found.blocks if isinstance(block, Words)]
+
+
+def rows_of(found, place=0):
+    """A table's rows as dicts by column title."""
+    table = [block for block in found.blocks if isinstance(block, Table)][place]
+    titles = [column.title for column in table.columns]
+    return [dict(zip(titles, row.cells, strict=True)) for row in table.rows]
+
+
+@pytest.fixture
+def two_steps(export):
+    """Two steps of vLLM, 200 µs each: a pageable copy under preprocess, a kernel of 100 µs, one without its call."""
+    for number in range(2):
+        at = number * 250 * US
+        export.range(at, at + 200 * US, "execute_context_0(0)_generation_8(8)")
+        export.range(at + 5 * US, at + 50 * US, "gpu_model_runner: preprocess")
+        export.call(at + 10 * US, at + 40 * US, "cudaMemcpyAsync_v3020", correlation=10 + number)
+        export.copy(at + 12 * US, at + 38 * US, correlation=10 + number, size=4096)
+        export.range(at + 60 * US, at + 90 * US, "gpu_model_runner: forward")
+        export.call(at + 62 * US, at + 70 * US, "cudaLaunchKernel_v7000", correlation=20 + number)
+        export.kernel(at + 80 * US, at + 180 * US, correlation=20 + number)
+    export.kernel(480 * US, 490 * US, correlation=99, name="stray")
+    return export.path
+
+
+def test_answers_rest_on_a_share_of_the_capture(two_steps):
+    busy, copies, idle, waits = section(page(two_steps), "headline").blocks
+    # from the first copy's start (12) to the stray kernel's end (490); 2 * (26 + 100) + 10 busy
+    assert busy.answer == "Device 0 idled 45.2 % of 478 µs."
+    assert dict(busy.figures)["rests on"] == "every row with usable times: 5"
+    assert copies.answer.startswith("2 copies of pageable memory (8 KiB). Device 0: 52.0 µs, 10.9 % of its window; 0 %")
+    assert dict(copies.figures)["under index building"].value == 52 * US
+    assert isinstance(dict(copies.figures)["exposed"], Missing)
+    assert dict(idle.figures)["rests on"] == "device work with its call: 4 of 5 (80.0 %)"
+    assert waits.answer.startswith("2 asynchronous copies of pageable memory blocked the host for 60.0 µs.")
+
+
+def test_every_section_says_what_it_rests_on(two_steps):
+    document = page(two_steps)
+    told = {own.id: [text for text in words(own) if text.startswith("Rests on: ")] for own in document.sections}
+    for id_ in ("gaps", "copies", "pageable", "phases", "steps", "graphs", "queue", "ranges"):
+        assert len(told[id_]) == 1, id_
+    assert told["steps"] == ["Rests on: device work in a step: 4 of 5 (80.0 %)."]
+    assert words(section(document, "copies"))[-1].startswith("Cannot say how much of a copy is exposed, because")
+
+
+def test_charts_show_the_parts_of_the_window(two_steps):
+    (chart,) = [block for block in section(page(two_steps), "devices").blocks if isinstance(block, Chart)]
+    ((_, figure),) = chart.choices
+    assert {trace["name"]: trace["x"] for trace in figure.data} == {
+        "kernels": [210.0], "copies and memsets alone": [52.0], "idle": [216.0],
+    }  # fmt: skip
+
+
+def test_timelines_are_clipped_to_the_step(two_steps):
+    capture = read_capture(two_steps)
+    lines = capture_timelines(capture.tables, capture_figures(capture.tables, capture.meta))
+    assert [(line.step, line.start_ns, line.end_ns) for line in lines][:1] == [(0, 0, 200 * US)]
+    bars = {(bar.row, bar.name): bar for bar in lines[0].bars}
+    assert bars["device 0, stream 7", "gemm"].phase == "forward"
+    assert bars["host:1001 ranges, level 2", "gpu_model_runner: preprocess"].phase == "preprocess"
+    assert bars["device 0, stream 7, copies", "h2d pageable to device"].own
+    assert all(0 <= bar.start_ns <= bar.end_ns <= 200 * US for bar in lines[0].bars)
+
+
+def test_the_saved_recording_has_the_same_timelines(two_steps, tmp_path):
+    from stepscope.instrumentation.recording import Recording
+
+    capture = read_capture(two_steps)
+    figures = capture_figures(capture.tables, capture.meta)
+    loaded = Recording.load(capture.save(tmp_path / "r"))
+    assert capture_timelines(loaded.tables, figures) == capture_timelines(capture.tables, figures)
+
+
+def test_without_steps_the_longest_gap_is_shown(export):
+    for start in (0, 100 * US, 700 * US):
+        export.kernel(start, start + 10 * US)
+    document = page(export.path)
+    ((label, figure),) = section(document, "timeline").blocks[0].choices
+    assert label == "around the longest gap: 1.18 ms"
+    assert figure.layout["xaxis"]["title"]["text"] == "time since the window's start [µs]"
+
+
+def test_a_capture_without_a_device_has_no_figures_of_one(export):
+    for start in range(0, 1000, 100):
+        export.range(start * US, (start + 60) * US, "reader")
+        export.range((start + 60) * US, (start + 90) * US, "head")
+    document = page(export.path)
+    answers = [block.answer for block in section(document, "headline").blocks]
+    assert answers == [
+        "Cannot say: the capture has no kernels.", "Cannot say: the capture has no memory copies.",
+        "Cannot say: the capture has no kernels.", "Cannot say: the capture has no calls of CUDA.",
+    ]  # fmt: skip
+    assert "busy" not in rows_of(section(document, "steps"))[0]
+    assert "device operations" not in rows_of(section(document, "ranges"))[0]
+    assert words(section(document, "gaps")) == ["Cannot say: the capture has no kernels."]
+    assert "inferred from ranges that repeat" in document.subtitle
+
+
+def test_whole_graphs_are_busy_and_their_kernels_are_not_claimed(export):
+    export.call(0, 10 * US, "cudaGraphLaunch_v10000", correlation=1)
+    export.add(
+        "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", start=5 * US, end=50 * US, deviceId=0, contextId=1, streamId=7,
+        correlationId=1, globalPid=(1 << 48) | (1001 << 24), graphId=1, graphExecId=2,
+    )  # fmt: skip
+    document = page(export.path)
+    assert "Replays of whole graphs count as busy." in section(document, "headline").blocks[0].answer
+    (launch,) = rows_of(section(document, "graphs"))
+    assert launch["kernels a launch"] == Missing("graphs were traced whole, without their kernels")
+    assert any("--cuda-graph-trace=node" in text for text in words(section(document, "devices")))
+
+
+@pytest.mark.parametrize("format_", ["html", "text", "md", "json"])
+def test_all_formats_say_the_same(two_steps, format_):
+    capture = read_capture(two_steps)
+    figures = capture_figures(capture.tables, capture.meta)
+    text = render_capture(figures, format_, name="two steps", tables=capture.tables)
+    if format_ == "json":
+        content = json.loads(text)["content"]
+        assert content["devices"][0]["idle_ns"] == 216 * US
+        assert content["coverage"][0]["covered"] == 4
+    else:
+        assert "Device 0 idled 45.2 % of 478 µs." in text
+        assert "Cannot say" in text
