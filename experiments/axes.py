@@ -20,6 +20,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..runner.config import RunnerConfig
+from ..workloads.regimes import REGIMES
 from .loading import Tree, parse_value
 from .spec import AXES, SECTIONS, MeasureSpec, TraceSpec, WorkloadSpec
 from .typed import unknown
@@ -49,6 +50,8 @@ def full_path(name: str) -> str:
         return name
     if name in _SHORT:
         return _SHORT[name]
+    if any(name in regime.__struct_fields__ for regime in REGIMES.values()):
+        raise UsageError(f"unknown parameter {name!r}; what is a regime's own is written workload.settings.{name}")
     raise unknown("parameter", name, [*_SHORT, *_PLAIN])
 
 

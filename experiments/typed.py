@@ -49,14 +49,20 @@ def _join(where: str, key: str) -> str:
 
 
 def _choices(cls: type, path: list[str]) -> str:
-    """The values that a Literal field takes, for the message; empty for other fields."""
+    """The values that a field with a Literal takes, for the message; empty for other fields."""
     hint: Any = cls
     for name in path:
         owner = _inner_dataclass(hint)
         hint = typing.get_type_hints(owner).get(name) if owner else None
-    if typing.get_origin(hint) is typing.Literal:
-        return f"; one of: {', '.join(map(str, typing.get_args(hint)))}"
-    return ""
+    options = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
+    known = [str(value) for option in options for value in _literals(option)]
+    if not known:
+        return ""
+    return f"; one of: {', '.join(known)}{', or a whole number' if int in options else ''}"
+
+
+def _literals(hint: object) -> tuple[Any, ...]:
+    return typing.get_args(hint) if typing.get_origin(hint) is typing.Literal else ()
 
 
 def convert(cls: type[T], tree: Mapping[str, Any], where: str) -> T:
@@ -69,5 +75,6 @@ def convert(cls: type[T], tree: Mapping[str, Any], where: str) -> T:
         path = at.rstrip("`").lstrip(".")
         names = [name for name in re.split(r"[.\[].*?\]?", path) if name] if "[" in path else path.split(".")
         field = ".".join(part for part in (where, path) if part)
-        told = f"{problem.replace('`', '')}{_choices(cls, names)}"
+        mend = "; write a list, in brackets" if problem.startswith("Expected `array`") else _choices(cls, names)
+        told = f"{problem.replace('`', '')}{mend}"
         raise UsageError(f"{field}: {told}" if field else told) from error

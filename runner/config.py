@@ -96,7 +96,7 @@ class RunnerConfig:
     @property
     def num_drafts(self) -> int:
         """Most drafts that a request brings to a step, 0 without speculation."""
-        return 0 if isinstance(self.speculative, str) else self.speculative
+        return 0 if isinstance(self.speculative, str) else max(0, self.speculative)
 
     @property
     def decode_query_len(self) -> int:

@@ -134,5 +134,8 @@ def with_window(workload: Workload, in_regime: RegimeTest) -> Workload:
 def prefill_steps(num_reqs: int, prompt_len: int, budget: int) -> int:
     """Upper bound on the steps until `num_reqs` prompts are computed while earlier ones already decode."""
     if budget <= num_reqs:
-        raise UsageError(f"max_num_batched_tokens {budget} must exceed the {num_reqs} rows that decode in a step")
+        raise UsageError(
+            f"max_num_batched_tokens {budget} must exceed the {num_reqs} rows that decode in a step;"
+            " raise it, or lower num_reqs in the regime's settings"
+        )
     return -(-num_reqs * prompt_len // (budget - num_reqs)) + 1

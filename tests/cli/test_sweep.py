@@ -168,7 +168,9 @@ def test_the_bundled_spec_has_84_points(perf: Callable[..., object]) -> None:
     ("arguments", "words"),
     [
         (["--param", "blok_size=4"], "unknown parameter 'blok_size'; did you mean 'block_size'?"),
+        (["--param", "num_reqs=3"], "a regime's own is written workload.settings.num_reqs"),
         (["--param", "block_size=0"], "block_size"),
+        (["--param", "speculative=-1"], "runner.speculative: -1 is no number of drafts; give 1 or more, or off"),
         (
             ["--param", "workload.settings.prompt_len=64"],
             "its prompt of 64 tokens leaves no room for an answer within max_model_len 64",

@@ -84,6 +84,14 @@ STEADY = {"regime": "steady"}
             "runner.commit_order: Invalid enum value 'second'; one of: first, last, skip",
         ),
         ({"workload": STEADY, "runner": {"capture_sizes": [1, "2"]}}, "runner.capture_sizes[1]: Expected int, got str"),
+        (
+            {"workload": STEADY, "runner": {"kv_groups": "full"}},
+            "runner.kv_groups: Expected array, got str; write a list, in brackets",
+        ),
+        (
+            {"workload": STEADY, "runner": {"speculative": "yes"}},
+            "runner.speculative: Invalid enum value 'yes'; one of: off, or a whole number",
+        ),
         ({"workload": STEADY, "device": "tpu"}, "device: Invalid enum value 'tpu'; one of: auto, cpu, sim, cuda"),
         ({"workload": STEADY, "measure": {"steps": 0}}, "measure.steps: 0 is too small; at least 1"),
         ({"workload": {}}, "workload: give exactly one of regime, trace and generator (given: none)"),

@@ -208,7 +208,7 @@ def test_one_long_row_among_short_ones() -> None:
         ("stedy", {}, "regime 'stedy' is unknown; known ones are steady, alternating, condense_storm, mass_preempt"),
         ("steady", {"rows": 3}, "workload steady: Object contains unknown field `rows`; its parameters are"),
         ("steady", {"num_reqs": "many"}, "workload steady: Expected `int`, got `str` - at `\\$.num_reqs`"),
-        ("steady", {"num_reqs": 3000}, "max_num_batched_tokens 2048 must exceed the 3000 rows"),
+        ("steady", {"num_reqs": 3000}, "max_num_batched_tokens 2048 must exceed the 3000 rows.*; raise it, or"),
         ("steady", {"block_size": 0}, "regime steady: block_size is 0"),
         ("chunked", {"long_prompt_len": 9000}, "request L0: its prompt of 9000 tokens.*max_model_len 8192"),
         ("condense_storm", {"num_reqs": 200}, "one step must admit them all"),
