@@ -12,14 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from .inner_gaps import INNER_COLUMNS, inner_rows
 from .operations import forward_rows
+from .predecessors import lane_predecessors, predecessor_of, tolerance_of
 from .replay import Timeline, replays
 from .stats import Number, median
 from .tables import LongArray, Process, TableSource, ints, records, stack
 
 COLUMNS = {
     "step": "Int64", "counted": "boolean", "predecessor": "string", "root": "string", "idle_before_ns": "Int64",
-    "idle_ns": "Int64", "tolerance_ns": "Int64", "bound": "string", "reason": "string",
+    "idle_ns": "Int64", "tolerance_ns": "Int64", "bound": "string", "reason": "string", **INNER_COLUMNS,
 }
 Row = dict[str, object]
 
@@ -37,6 +39,7 @@ class Gaps:
             idle_ns         all idle time of that queue since the last operation of an earlier step
             tolerance_ns    launch latency + 2 x err
             bound           device (idle_ns within the tolerance), host, copy or event (what the idle queue waited for)
+            and idle time inside the forward and before sampling, see `inner_gaps.INNER_COLUMNS`
     shares  bound -> share of the counted steps that could be judged
     bound   what more than half of them are, "mixed" when nothing is; None with `reason` when there is none
     """
@@ -69,27 +72,18 @@ def _rows(process: Process, line: Timeline) -> list[Row]:
     forward = np.flatnonzero(forward_rows(ops))
     steps, first = np.unique(ops.step[forward], return_index=True)
     counted = process.is_counted(steps)
-    before = _lane_predecessors(line)
+    before = lane_predecessors(line)
+    inner = inner_rows(line, before)
     return [
-        {"step": int(step), "counted": bool(ok), **_judge(line, before, int(forward[place]))}
+        {"step": int(step), "counted": bool(ok), **inner[int(step)], **_judge(line, before, int(forward[place]))}
         for step, place, ok in zip(steps, first, counted, strict=True)
     ]
 
 
-def _lane_predecessors(line: Timeline) -> LongArray:
-    """For each operation the one before it on its queue, -1 for the first."""
-    tails: dict[str, int] = {}
-    before = np.full(len(line.ops), -1, dtype=np.int64)
-    for op, lane in enumerate(line.ops.lane):
-        before[op] = tails.get(lane, -1)
-        tails[lane] = op
-    return before
-
-
 def _judge(line: Timeline, before: LongArray, op: int) -> Row:
     ops = line.ops
-    tolerance = line.latency_ns[ops.kind[op]] + 2 * int(ops.err_ns[op])
-    row: Row = {"predecessor": _predecessor(line, op), "tolerance_ns": tolerance}
+    tolerance = tolerance_of(line, op)
+    row: Row = {"predecessor": predecessor_of(line, op), "tolerance_ns": tolerance}
     times = line.baseline.ops
     idles = []
     at, earlier = op, int(before[op])
@@ -103,15 +97,6 @@ def _judge(line: Timeline, before: LongArray, op: int) -> Row:
     root, by_copy = _root(line, op)
     bound = "device" if idle <= tolerance else _waited_for(root, by_copy)
     return {**row, "root": root, "idle_ns": idle, "bound": bound}
-
-
-def _predecessor(line: Timeline, op: int) -> str:
-    times = line.binding(op)
-    if times.cause_op is None:
-        return "host"
-    if line.ops.copy_row[times.cause_op] >= 0:
-        return "copy"
-    return "peer" if times.cause == "lane" else "event"
 
 
 def _root(line: Timeline, op: int) -> tuple[str, bool]:

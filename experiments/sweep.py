@@ -18,7 +18,7 @@ from .launches import launches, run_launch
 from .loading import Tree, load_tree
 from .observer import SweepObserver
 from .plan import Plan, Point, make_plan, parameters
-from .spec import resolve_paths
+from .spec import SECTIONS, resolve_paths
 from .store import PointResult, SweepStore
 
 if TYPE_CHECKING:
@@ -47,9 +47,21 @@ class SweepOutcome:
 def load_specs(paths: Sequence[Path]) -> list[tuple[str, Tree]]:
     """Name and tree of each spec; the bundled default where none is given."""
     if paths:
-        return [(str(path), resolve_paths(load_tree(path), path.parent)) for path in paths]
+        return [(str(path), _tree(path)) for path in paths]
     with resources.as_file(resources.files(specs) / "default.yaml") as path:
         return [("default", load_tree(path))]
+
+
+def _tree(path: Path) -> Tree:
+    """A spec file's; of a recording of ours (its folder), or of a run's folder, the spec that made it."""
+    if not path.is_dir():
+        return resolve_paths(load_tree(path), path.parent)
+    from .reporting import recording_at
+
+    configuration = recording_at(path).meta.configuration
+    if "runner" not in configuration:
+        raise UsageError(f"{path}: was not recorded from a spec of ours; give a spec file")
+    return {name: configuration[name] for name in SECTIONS if name in configuration}
 
 
 def plan_sweep(paths: Sequence[Path], params: Sequence[str]) -> Plan:

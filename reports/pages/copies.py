@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...analysis.doses import DoseResponse
 from ...analysis.table_copies import BLOCK_TABLE
 from ...analysis.tables import plain
 from ..document import Block, Cell, Chart, Column, Missing, Quantity, Section, Words
@@ -31,7 +32,7 @@ def copies_section(view: CopyView, origin: str) -> Section:
     blocks.append(_figures_table(view, origin))
     if view.figure("copy").n:
         blocks.append(_course(view, origin))
-    blocks += [_overlap_table(view, origin), _what_if_table(view, origin)]
+    blocks += [_overlap_table(view, origin), _what_if_table(view, origin), Words(dose_words(view.doses))]
     return Section("copies", "The block-table copy: exposed and hidden", tuple(blocks), brief=True, nav="Copy")
 
 
@@ -129,14 +130,26 @@ def _what_if_table(view: CopyView, origin: str) -> Block:
         (
             answer.change.name, number(answer.steps, "count"), number(answer.period_ns, "ns", answer.reason),
             number(answer.predicted_period_ns, "ns", answer.reason), number(answer.saved_ns, "ns", answer.reason),
+            check,
         )
-        for answer in view.what_if
+        for answer, check in zip(view.what_if, view.checks, strict=True)
     ]
     columns = (
         Column("if"), count_column("steady steps"), us_column("period"), us_column("predicted period"),
-        us_column("saved"),
+        us_column("saved"), Column("check by"),
     )
     return table("What if: predicted by the same replay", columns, rows, origin, "Negative: the step becomes longer.")
+
+
+def dose_words(doses: DoseResponse) -> str:
+    """What the period would pay of a longer copy, in a sentence."""
+    if doses.slope is None:
+        return f"Dose response: not known; {doses.reason}."
+    said = ", ".join(f"x {dose.factor:g} adds {duration(dose.period_added_ns)}" for dose in doses.doses)
+    return (
+        f"Dose response, by the same replay: of each further nanosecond of the copy the steady period pays"
+        f" {doses.slope:.2f} ({said}; n = {len(doses.doses)} doses)."
+    )
 
 
 def headline_words(view: CopyView) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pandas as pd
+
 from ...analysis.gaps import Gaps
-from ...analysis.tables import flags, texts
+from ...analysis.stats import median
+from ...analysis.tables import flags, ints, texts
 from ..document import Block, Column, Quantity, Section, Words
 from ..formatting import duration, percent
 from .cells import count_column, percent_column, table
@@ -31,8 +34,29 @@ def gaps_section(gaps: Gaps, origin: str) -> Section:
     blocks: tuple[Block, ...] = (
         Words(bound_words(gaps), emphasis=True),
         table("Forwards of counted steps by their binding predecessor in the replay", columns, rows, origin),
+        Words(inner_words(counted)),
     )
     return Section("gaps", TITLE, blocks, nav="Bound by")
+
+
+def inner_words(counted: pd.DataFrame) -> str:
+    """Idle time inside the forwards and before sampling, in a sentence or two."""
+    idle, known = ints(counted, "forward_idle_ns")
+    before, has_before = ints(counted, "sample_idle_ns")
+    parts = []
+    if known.any():
+        gaps_p50 = median(ints(counted, "forward_gaps")[0][known])
+        waited = Counter(cause for cause in texts(counted, "forward_waits_for") if cause)
+        most = f", mostly for {waited.most_common(1)[0][0]}" if waited else ""
+        parts.append(
+            f"Inside a forward the compute queue idles {duration(median(idle[known]) or 0)} in {gaps_p50} gaps"
+            f" (medians of {int(known.sum())}){most}."
+        )
+    if has_before.any():
+        waited = Counter(cause for cause in texts(counted, "sample_waits_for") if cause)
+        most = f", mostly for {waited.most_common(1)[0][0]}" if waited else ""
+        parts.append(f"Before sampling it idles {duration(median(before[has_before]) or 0)} (median){most}.")
+    return " ".join(parts) or "Idle time inside forwards and before sampling was not measured."
 
 
 def bound_words(gaps: Gaps) -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ...analysis.doses import DoseResponse, dose_response
 from ...analysis.exposure import Exposure, exposure
 from ...analysis.overlap import copy_overlap
 from ...analysis.replay import Replays
@@ -15,6 +19,8 @@ from ...analysis.stats import Number, mean, median, quantile
 from ...analysis.table_copies import BLOCK_TABLE, table_buffers
 from ...analysis.tables import BoolArray, TableSource, flags, floats, ints, texts
 from ...analysis.what_if import Change, WhatIf, copy_free, faster_phase, what_if
+from ...analysis.what_if_checks import check_command
+from ...analysis.what_if_more import deeper_ring, graphs_on
 from ...analysis.window import MASKS
 from ..decimation import keep_extremes
 
@@ -41,6 +47,7 @@ class CopyView:
     fractions   partner -> median fraction of the copy that lay inside it, None where the copies are not resolved
     split       mask -> mean time hidden behind it, over the copies whose exposure is known
     exposure    the analysis's answer, row by row
+    what_if     predictions of the replay;  checks  the command that measures each;  doses  copies 2 and 4 times as long
     points      rows of the chart: step, copy_ns, exposed_ns, build_ns; decimated, extremes of the exposure kept
     """
 
@@ -54,6 +61,8 @@ class CopyView:
     exposure: Exposure
     points: pd.DataFrame
     what_if: tuple[WhatIf, ...]
+    checks: tuple[str, ...]
+    doses: DoseResponse
     others: dict[str, int] = field(default_factory=dict)
 
     def figure(self, name: str) -> Figures:
@@ -64,9 +73,11 @@ class CopyView:
 OVERLAPS = ("build", "preprocess", "previous_forward")
 
 
-def gather_copies(recording: TableSource, buffer: str | None = None) -> CopyView:
+def gather_copies(
+    recording: TableSource, buffer: str | None = None, configuration: Mapping[str, Any] = MappingProxyType({})
+) -> CopyView:
     """Compute the view, none given: of the buffer with most block-table copies. A recording without copies gives n = 0
-    and the reason everywhere.
+    and the reason everywhere. `configuration` is the recording's own: what-ifs name their checks by it.
     """
     counts = table_buffers(recording)
     buffer = buffer or next(iter(counts), BLOCK_TABLE)
@@ -78,13 +89,17 @@ def gather_copies(recording: TableSource, buffer: str | None = None) -> CopyView
     for partner in OVERLAPS:
         figures += [_figures(shared, f"{partner}{bound}", why_shared) for bound in ("", "_min", "_max")]
     sizes, sized = ints(exposed, "size_bytes")
+    answers = (
+        *(what_if(recording, change) for change in _changes(buffer)), graphs_on(recording), deeper_ring(recording),
+    )  # fmt: skip
     return CopyView(
         buffer=buffer, num_copies=len(exposed), size_p50_bytes=median(sizes[sized]),
         size_max_bytes=int(sizes[sized].max()) if sized.any() else None, figures=tuple(figures),
         fractions={partner: _median_fraction(shared, f"{partner}_fraction") for partner in OVERLAPS},
         split={mask: _figures(exposed, f"hidden_by_{mask}", why_exposed).mean_ns for mask in MASKS},
         exposure=found, points=_points(exposed, shared),
-        what_if=tuple(what_if(recording, change) for change in _changes(buffer)),
+        what_if=answers, checks=tuple(check_command(answer.change, configuration) for answer in answers),
+        doses=dose_response(recording, buffer),
         others={name: count for name, count in counts.items() if name != buffer},
     )
 

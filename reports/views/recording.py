@@ -44,7 +44,7 @@ class RecordingView:
 def gather_recording(recording: RecordingLike, name: str) -> RecordingView:
     """Run the analysis on every question of the page."""
     replayed = replays(recording)  # the timelines are built once for all questions
-    copies = gather_copies(replayed)
+    copies = gather_copies(replayed, configuration=recording.meta.configuration)
     return RecordingView(
         name=name, meta=recording.meta, calibration=recording.table("calibration"), phases=gather_phases(replayed),
         copies=copies, pinned=pinned_reuse(replayed), padding=padding(replayed), gaps=gaps(replayed),

@@ -43,3 +43,14 @@ def test_what_is_not_there(perf: Callable[..., object], tmp_path: Path) -> None:
     ended = perf("sizes", tmp_path / "absent.csv")
     assert (ended.code, ended.out) == (2, "")
     assert "no such file or folder" in ended.err
+
+
+def test_a_what_if_is_checked_with_the_recording_as_the_spec(perf: Callable[..., object], tmp_path: Path) -> None:
+    spec = tmp_path / "mine.yaml"
+    spec.write_text(SPEC + "device: sim\nmeasure: {steps: 4}\n")
+    assert perf("run", spec, "--out", tmp_path / "run").code == 0
+    # WHEN the command that the what-if table names is run with the run's folder in the place of RECORDING
+    axis = ("--param", "ring_slots=2,4", "--param", "interleave=ring_slots")
+    ended = perf("sweep", tmp_path / "run", *axis, "--dry-run")
+    assert ended.code == 0, ended.err
+    assert "2 points" in ended.out
