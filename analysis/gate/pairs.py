@@ -69,5 +69,5 @@ def spoiled(
     base_events, head_events   [launches, pairs] or-ed clock-event reasons (NVML bits) of each block
     foreign                    [launches, pairs] another compute process was seen
     """
-    hit = ((base_events | head_events) & THROTTLED) != 0
+    hit: Flags = ((base_events | head_events) & THROTTLED) != 0
     return hit if foreign is None else hit | foreign

@@ -49,10 +49,14 @@ def first_stage(effects: Floats, calibrated_sd: Floats | float, limits: Limits) 
 def second_stage(
     effects: Floats, fresh: Floats, calibrated_sd: Floats | float, limits: Limits
 ) -> tuple[Flags, Flags, Flags]:
-    """(fail on the fresh launches alone, fail on all of them, pass) of points that the first stage did not pass."""
-    alone, _ = first_stage(fresh, calibrated_sd, limits)
+    """(flagged again by the fresh launches alone, sure on all of them, pass) of points that stage 1 did not pass.
+
+    A point that only the fresh launches flag was not confirmed by anything: all launches together decide it.
+    """
+    before, _ = first_stage(effects, calibrated_sd, limits)
+    again = before & first_stage(fresh, calibrated_sd, limits)[0]
     pooled = estimate(np.concatenate([effects, fresh], axis=-1))
     least = floor(calibrated_sd, pooled.launches, limits, pooled)
-    sure = pooled.bound(1 - limits.confirm_confidence) > 0
-    together = ~alone & sure & (pooled.mean >= least)
-    return alone, np.asarray(together), np.asarray(~alone & ~together & passed(pooled, limits))
+    sure = (pooled.bound(1 - limits.confirm_confidence) > 0) & (pooled.mean >= least)
+    together = np.asarray(~again & sure)
+    return again, together, np.asarray(~again & ~together & passed(pooled, limits))

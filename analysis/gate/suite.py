@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
 from .effects import Estimate, estimate
 from .limits import Limits
 from .pairs import Flags, Floats
+from .point import PointVerdict
+from .verdict import Reason, Verdict, worst
 
 
 def geomean(effects: Floats) -> Estimate:
@@ -38,3 +43,78 @@ def holm(p_values: Floats) -> Floats:
     scaled = p_values[order] * (len(order) - np.arange(len(order)))
     adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
     return adjusted
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteVerdict:
+    """The word for all points. `holm_p`: (point, metric) -> adjusted p. Geometric means: metric -> fraction."""
+
+    verdict: Verdict
+    reasons: tuple[Reason, ...]
+    points: tuple[PointVerdict, ...]
+    holm_p: Mapping[tuple[str, str], float]
+    geomeans: Mapping[str, Geomean]
+
+    @property
+    def exit_code(self) -> int:
+        """What the command ends with."""
+        return self.verdict.exit_code
+
+    def confirm(self) -> tuple[tuple[str, str], ...]:
+        """Which (point, metric) need fresh launches; all points of a metric whose geometric mean looks slower."""
+        suspects = {metric for metric, found in self.geomeans.items() if found.reason is Reason.NEEDS_CONFIRMATION}
+        return tuple(
+            (point.point, point.metric) for point in self.points
+            if point.reason is Reason.NEEDS_CONFIRMATION or (point.metric in suspects and point.effects)
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Geomean:
+    """All points of a metric together: fraction slower, its two-sided 90 % interval, and what follows."""
+
+    effect: float
+    low: float
+    high: float
+    points: int
+    verdict: Verdict
+    reason: Reason
+
+
+def judge_suite(points: Sequence[PointVerdict], limits: Limits) -> SuiteVerdict:
+    """The worst of the points' verdicts and of the geometric means'; ERROR of no points."""
+    geomeans = {}
+    for metric in dict.fromkeys(point.metric for point in points if point.effects):
+        found = _geomean([point for point in points if point.metric == metric and point.effects], limits)
+        if found is not None:
+            geomeans[metric] = found
+    verdict = worst([*(point.verdict for point in points), *(found.verdict for found in geomeans.values())])
+    said = [(point.verdict, point.reason) for point in points]
+    said += [(found.verdict, found.reason) for found in geomeans.values()]
+    reasons = tuple(dict.fromkeys(reason for one, reason in said if one is verdict)) or (Reason.NOTHING_MEASURED,)
+    return SuiteVerdict(verdict, reasons, tuple(points), _holm(points), geomeans)
+
+
+def _geomean(points: list[PointVerdict], limits: Limits) -> Geomean | None:
+    """None with fewer than two points, or where their launches are not the same ones."""
+    if len(points) < 2 or len({len(point.effects) for point in points}) > 1:
+        return None
+    effects = np.array([point.effects for point in points])
+    whole = all(point.fresh_effects for point in points)
+    fresh = np.array([point.fresh_effects for point in points]) if whole else None
+    found = geomean(effects if fresh is None else np.concatenate([effects, fresh], axis=-1))
+    verdict, reason = Verdict.PASS, Reason.WITHIN_LIMIT
+    if geomean_suspect(effects, limits):
+        if fresh is None:
+            verdict, reason = Verdict.INCONCLUSIVE, Reason.NEEDS_CONFIRMATION
+        elif geomean_confirmed(effects, fresh, limits):
+            verdict, reason = Verdict.FAIL, Reason.ALL_POINTS_SLOWER
+    low, high = (found.bound(share) for share in (1 - limits.confidence, limits.confidence))
+    effect, below, above = (float(np.expm1(value)) for value in (found.mean, low, high))
+    return Geomean(effect, below, above, len(points), verdict, reason)
+
+
+def _holm(points: Sequence[PointVerdict]) -> dict[tuple[str, str], float]:
+    known = [point for point in points if point.figures is not None and point.figures.p_slower is not None]
+    adjusted = holm(np.array([p.figures.p_slower for p in known if p.figures is not None], dtype=np.float64))
+    return {(point.point, point.metric): float(p) for point, p in zip(known, adjusted, strict=True)}

@@ -52,10 +52,10 @@ def rates(machine: Machine, effect: float, trials: int, seed: int) -> Rates:
         sd = calibrated(machine, rng)
         first, fresh = (effects_of(machine, size, effect, rng)[:, 0] for _ in range(2))
         flag, good = first_stage(first, sd, LIMITS)
-        alone, together, fine = second_stage(first, fresh, sd, LIMITS)
+        again, together, fine = second_stage(first, fresh, sd, LIMITS)
         found = estimate(first)
         low, high = found.bound(0.05), found.bound(0.95)
-        rows.append(np.stack([~good & (alone | together), good | fine, ~good, flag,
+        rows.append(np.stack([~good & (again | together), good | fine, ~good, flag,
                               (low <= np.log1p(effect)) & (np.log1p(effect) <= high)]))
     return Rates(*(float(share) for share in np.concatenate(rows, axis=1).mean(axis=1)))
 
@@ -68,8 +68,8 @@ def red_sweeps(machine: Machine, sweeps: int, seed: int, effect: float = 0.0, po
         sd = calibrated(machine, rng)
         first, fresh = (effects_of(machine, size, effect, rng, points=points) for _ in range(2))
         _, good = first_stage(first, sd, LIMITS)
-        alone, together, _ = second_stage(first, fresh, sd, LIMITS)
-        confirmed = (~good & (alone | together)).any(axis=1)
+        again, together, _ = second_stage(first, fresh, sd, LIMITS)
+        confirmed = (~good & (again | together)).any(axis=1)
         uniform = geomean_suspect(first, LIMITS) & geomean_confirmed(first, fresh, LIMITS)
         red += int((confirmed | uniform).sum())
     return red / sweeps

@@ -44,7 +44,7 @@ class Machine:
     tail_scale: float = 0.12
 
 
-QUIET = Machine("quiet", launch_sd=0.003, drift_sd=0.003)
+QUIET = Machine("quiet", 0.003, 0.003, jitter_sd=0.009)
 SHARED = Machine("shared", 0.007, 0.02, (OnOff(0.10, 0.08, 4.0), OnOff(0.15, 0.04, 120.0)))
 NOISY = Machine("noisy", 0.015, 0.04, (OnOff(0.25, 0.12, 3.0),))
 MACHINES = (QUIET, SHARED, NOISY)
@@ -119,7 +119,7 @@ def paired(
         launch * (count * BLOCK_S + plan.gap_s) + np.arange(count) * BLOCK_S for launch in range(plan.launches)
     ])
     level = surroundings(machine, trials, times, rng).reshape(trials, plan.launches, points, plan.pairs, 2)
-    level += plan.ramp * (np.arange(count) / count).reshape(points, plan.pairs, 2)
+    level += plan.ramp * np.linspace(0, 1, count).reshape(points, plan.pairs, 2)
     first_is_head = plan.head_first
     base = np.where(first_is_head, level[..., 1], level[..., 0])
     head = np.where(first_is_head, level[..., 0], level[..., 1]) + np.log1p(effect)

@@ -12,13 +12,15 @@ from .simulator import MACHINES, NOISY, QUIET, SHARED, Machine
 from .usual_rules import false_alarms
 
 FULL = int(os.environ.get("STEPSCOPE_GATE_TRIALS", "0"))
-TRIALS = FULL or 150
+TRIALS = FULL or 200
 SEED = 20_240
-BY_NAME = pytest.mark.parametrize("machine", MACHINES, ids=named)
 
 
 def named(value: object) -> str | None:
     return getattr(value, "name", None)
+
+
+BY_NAME = pytest.mark.parametrize("machine", MACHINES, ids=named)
 
 
 def say(what: str, machine: Machine, found: object) -> None:
@@ -35,7 +37,8 @@ def test_the_usual_rules_alarm_on_these_machines_as_they_are_known_to(
 ) -> None:
     found = false_alarms(machine, FULL or 700, SEED)
     say("usual rules, % false alarms", machine, found)
-    assert found["mann_whitney"] == pytest.approx(mann_whitney, abs=3)
+    within = 3 if FULL else 4.5  # 700 trials have a standard error of 1.9 points
+    assert found["mann_whitney"] == pytest.approx(mann_whitney, abs=within)
     assert found["ratio_5"] == pytest.approx(ratio_5, abs=3)
 
 

@@ -1,0 +1,56 @@
+"""Whether blocks can decide anything: each way in which a measurement is none, and the verdict that it earns."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .effects import launch_effects
+from .limits import Limits
+from .pairs import Flags, Floats, PairBlocks
+from .verdict import Reason, Verdict
+
+Fault = tuple[Verdict, Reason]
+
+
+def fault(blocks: PairBlocks, limits: Limits) -> Fault | None:
+    """What forbids a judgement of `blocks`, or None. Nothing that is found here is ever a pass."""
+    if not blocks.base.size:
+        return Verdict.ERROR, Reason.NOT_MEASURED
+    kept = ~blocks.dropped
+    if not kept.any():
+        return Verdict.INCONCLUSIVE, Reason.NO_VALID_PAIRS
+    return _bad_values(blocks, kept) or _bad_machine(blocks, kept, limits)
+
+
+def _bad_values(blocks: PairBlocks, kept: Flags) -> Fault | None:
+    arms = [blocks.base[kept], blocks.head[kept]]
+    scale = [] if blocks.reference is None else [blocks.reference[kept]]
+    if not all(np.isfinite(values).all() for values in (*arms, *scale)):
+        return Verdict.ERROR, Reason.NOT_FINITE
+    if any((values <= 0).any() for values in (scale or arms)) or any((values < 0).any() for values in arms):
+        return Verdict.ERROR, Reason.NOT_POSITIVE
+    return None
+
+
+def _bad_machine(blocks: PairBlocks, kept: Flags, limits: Limits) -> Fault | None:
+    if _unbalanced(blocks.head_first):
+        return Verdict.INCONCLUSIVE, Reason.ORDER_UNBALANCED
+    if 1 - kept.mean() > limits.max_dropped_share:
+        return Verdict.INCONCLUSIVE, Reason.TOO_MANY_DROPPED
+    if any(_constant(values[kept]) for values in (blocks.base, blocks.head)):
+        return Verdict.INCONCLUSIVE, Reason.NO_VARIATION
+    whole = np.isfinite(launch_effects(blocks.differences, blocks.head_first)).sum()
+    if whole < limits.min_launches:
+        return Verdict.INCONCLUSIVE, Reason.TOO_FEW_LAUNCHES
+    return None
+
+
+def _unbalanced(head_first: Flags) -> bool:
+    """A launch in which one arm leads by more than one pair: what drifts then falls on one arm."""
+    second = head_first.shape[1] - head_first.sum(axis=1)
+    return bool((np.abs(head_first.sum(axis=1) - second) > 1).any())
+
+
+def _constant(values: Floats) -> bool:
+    """Real blocks differ; equal ones come from a clock that is too coarse, or from a copied number."""
+    return bool((values == values[0]).all())

@@ -1,0 +1,54 @@
+"""Before running: the least slowdown that the gate finds, and what finding it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import nctdtr, stdtrit
+
+from .limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class GatePlan:
+    """Effects are fractions.
+
+    least_effect    the floor: nothing smaller is called a regression
+    detectable      slowdown that one stage flags with probability `power`
+    first_stage_s   time of stage 1 for all points; stage 2 takes as much for each point that needs it
+    """
+
+    least_effect: float
+    detectable: float
+    power: float
+    first_stage_s: float
+    most_s: float
+
+
+def plan(sd: float, points: int, limits: Limits, *, block_s: float = 1.2, launch_s: float = 10.0,
+         power: float = 0.95) -> GatePlan:  # fmt: skip
+    """The plan on a machine whose equal arms differ by `sd` (log) between launches.
+
+    Two arms are resident at once and start together; all points of a launch share its start.
+    """
+    least = max(float(np.log1p(limits.min_effect)), 3 * sd / np.sqrt(limits.launches))
+    stage = limits.launches * (launch_s + points * limits.pairs * 2 * block_s)
+    return GatePlan(
+        float(np.expm1(least)), float(np.expm1(_detectable(sd, least, limits, power))), power, stage, 2 * stage
+    )
+
+
+def _detectable(sd: float, least: float, limits: Limits, power: float) -> float:
+    """Least effect flagged with probability `power`: both of the flag's conditions must hold, by the weaker one.
+
+    The mean passes the floor when it is a normal quantile above it; the t bound passes zero by a noncentral t.
+    """
+    error = sd / np.sqrt(limits.launches)
+    df = limits.launches - 1
+    critical = stdtrit(df, limits.confidence)
+    over_floor = least + float(-stdtrit(1e6, 1 - power)) * error
+    effects = np.linspace(0, 12, 1201) * error  # in standard errors; the bound needs fewer than that
+    found = 1 - nctdtr(df, effects / error if error > 0 else effects, critical)
+    over_zero = float(effects[np.argmax(found >= power)]) if error > 0 else 0.0
+    return float(max(over_floor, over_zero))

@@ -1,0 +1,43 @@
+"""Whether two environments may be compared. Unknown is not equal; a measured clock is no identity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+IDENTITY = ("gpu", "gpu_count", "driver", "cuda", "torch", "mig", "ecc", "power_limit_w", "python", "engine")
+"""What must be equal. The first is needed on both sides; another that both sides leave out is not compared."""
+MEASURED = ("sm_clock_mhz", "mem_clock_mhz", "temperature_c", "power_w")
+"""What changes from run to run on one machine: never compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A field in which two environments differ; None where a side does not know it."""
+
+    field: str
+    base: object
+    head: object
+
+    @property
+    def unknown(self) -> bool:
+        """Whether a side does not know the field."""
+        return self.base is None or self.head is None
+
+
+def differences(base: Mapping[str, object], head: Mapping[str, object]) -> tuple[Difference, ...]:
+    """Fields that forbid a comparison, in the order of `IDENTITY`. Empty words and "unknown" count as not known."""
+    found = []
+    for field in IDENTITY:
+        left, right = _known(base.get(field)), _known(head.get(field))
+        if left is None and right is None and field != IDENTITY[0]:
+            continue
+        if left is None or right is None or left != right:
+            found.append(Difference(field, left, right))
+    return tuple(found)
+
+
+def _known(value: object) -> object:
+    if isinstance(value, str) and value.strip().lower() in ("", "unknown", "n/a", "none"):
+        return None
+    return value

@@ -1,0 +1,106 @@
+"""A new result against stored ones, where both arms cannot run side by side: the weaker promise.
+
+What separates two sittings (another day, another node) is in the spread of the stored results, and nothing else is:
+so ten of them are needed, and a single number decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from .fingerprint import differences
+from .limits import Limits
+from .pairs import Floats
+from .point import Figures, PointVerdict
+from .verdict import Reason, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One stored run: its environment, and what it measured: (point, metric) -> value, None where it measured none.
+
+    failures   point -> why it has no values, e.g. "oom"
+    """
+
+    machine: Mapping[str, object]
+    values: Mapping[tuple[str, str], float | None]
+    failures: Mapping[str, str]
+
+
+def refused(base: Result, head: Result) -> str | None:
+    """Why the two environments must not be compared, both sides named; None where they may."""
+    found = differences(base.machine, head.machine)
+    return ", ".join(f"{item.field}: {_named(item.base)} / {_named(item.head)}" for item in found) or None
+
+
+def _named(value: object) -> str:
+    return "unknown" if value is None else str(value)
+
+
+def judge_history(point: str, metric: str, stored: Sequence[float | None], new: float | None,
+                  limits: Limits) -> PointVerdict:  # fmt: skip
+    """The verdict on `new` against `stored`, by the prediction interval of one more result (log scale).
+
+    FAIL: above its one-sided `confirm_confidence` bound and slower by the floor. PASS: surely (`confidence`) not slower
+    by `must_detect`. Else the history is too short or too noisy to say.
+    """
+    values = [value for value in stored if value is not None]
+    bad = _bad([new]) or _bad(values or [None])
+    if bad is not None:
+        return PointVerdict(point, metric, Verdict.ERROR, bad)
+    logs = np.log(np.asarray(values, dtype=np.float64))
+    effect = float(np.log(np.float64(new)) - logs.mean())
+    figures = _figures(logs, effect, limits)
+    verdict, reason = _verdict(len(logs), logs, effect, figures, limits)
+    return PointVerdict(point, metric, verdict, reason, stage=1, figures=figures)
+
+
+def _bad(values: Sequence[float | None]) -> Reason | None:
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return Reason.NOT_MEASURED
+    if not all(np.isfinite(value) for value in known):
+        return Reason.NOT_FINITE
+    return Reason.NOT_POSITIVE if min(known) <= 0 else None
+
+
+def _verdict(
+    count: int, logs: Floats, effect: float, figures: Figures, limits: Limits
+) -> tuple[Verdict, Reason]:
+    if count < limits.min_history:
+        return Verdict.INCONCLUSIVE, Reason.SINGLE_NUMBER if count == 1 else Reason.SHORT_HISTORY
+    if not np.ptp(logs) > 0:
+        return Verdict.INCONCLUSIVE, Reason.NO_VARIATION
+    reach, least = _reach(logs, limits.confirm_confidence), np.log1p(limits.min_effect)
+    if effect > reach and effect >= least:
+        return Verdict.FAIL, Reason.SLOWER_THAN_HISTORY
+    if effect + _reach(logs, limits.confidence) >= np.log1p(limits.must_detect):
+        return Verdict.INCONCLUSIVE, Reason.TOO_WIDE
+    return Verdict.PASS, Reason.FASTER if effect < -max(reach, least) else Reason.WITHIN_LIMIT
+
+
+def _reach(logs: Floats, confidence: float) -> float:
+    """How far above the mean one more result of the same kind lies at most, at `confidence`."""
+    count = len(logs)
+    return float(stdtrit(count - 1, confidence)) * float(logs.std(ddof=1)) * float(np.sqrt(1 + 1 / count))
+
+
+def _figures(logs: Floats, effect: float, limits: Limits) -> Figures:
+    known = len(logs) >= limits.min_history and np.ptp(logs) > 0
+    reach = _reach(logs, limits.confidence) if known else None
+    scale = float(logs.std(ddof=1) * np.sqrt(1 + 1 / len(logs))) if known else None
+    return Figures(
+        effect=float(np.expm1(effect)), low=None if reach is None else float(np.expm1(effect - reach)),
+        high=None if reach is None else float(np.expm1(effect + reach)),
+        least_effect=_least(logs, limits) if known else None,
+        p_slower=None if scale is None else float(stdtr(len(logs) - 1, -effect / scale)),
+        launches=len(logs), dropped_pairs=0, order_effect=None,
+    )  # fmt: skip
+
+
+def _least(logs: Floats, limits: Limits) -> float:
+    return float(np.expm1(max(_reach(logs, limits.confirm_confidence), np.log1p(limits.min_effect))))
