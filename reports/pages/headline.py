@@ -52,13 +52,20 @@ def phase_words(view: PhaseView) -> str:
         for name, value in sorted(known.items(), key=lambda item: -item[1])
     )
     period = "" if view.period_p50_ns is None else f"A step takes {duration(view.period_p50_ns)} (median period). "
-    return f"{period}Median host time: {parts}.{_range_words(view)}{_tail_words(view)}"
+    return f"{period}Median host time: {parts}.{_range_words(view)}{_overlap_words(view)}{_tail_words(view)}"
 
 
 def _range_words(view: PhaseView) -> str:
     ranges = [row for row in records(view.summary.ranges) if row["name"] in RANGE_COLOURS and row["p50_ns"]]
     largest = max(ranges, key=lambda row: row["p50_ns"], default=None)
     return f" The largest part of preprocess is {largest['name']}, {duration(largest['p50_ns'])}." if largest else ""
+
+
+def _overlap_words(view: PhaseView) -> str:
+    latency, period = view.latency_p50_ns, view.period_p50_ns
+    if latency is None or period is None or latency <= period:
+        return ""
+    return f" Steps overlap: a step's tokens are with the host {duration(latency)} after it began (median)."
 
 
 def _tail_words(view: PhaseView) -> str:

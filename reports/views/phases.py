@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...analysis.phases import HOST_PHASES, PhaseSummary, phase_steps, phase_summary
 from ...analysis.stats import Number, mean, median, quantile
-from ...analysis.tables import Process, TableSource, ints
+from ...analysis.tables import Process, TableSource, ints, processes
 from ..decimation import keep_extremes
 
 
@@ -20,6 +20,8 @@ class PhaseView:
     mean_ns     host phase -> its mean over the counted steps that have all four phases: these add up to the mean
                 period; over the steps that have the phase where none has all four
     period_*    of the counted steps, None when no step has one
+    latency_*   the same, from a step's begin until its tokens are with the host: longer than the period where steps
+                overlap
     course      steps of the chart over time, decimated, extremes kept: step, period_ns, counted, num_tokens, phases
     num_steps   recorded steps in all
     """
@@ -30,6 +32,7 @@ class PhaseView:
     period_p50_ns: Number | None
     period_p99_ns: Number | None
     period_max_ns: Number | None
+    latency_p50_ns: Number | None
     course: pd.DataFrame
     num_steps: int
 
@@ -44,9 +47,14 @@ def gather_phases(recording: TableSource) -> PhaseView:
         summary=phase_summary(recording),
         mean_ns=_means(counted),
         period_mean_ns=mean(period), period_p50_ns=median(period), period_p99_ns=quantile(period, 99),
-        period_max_ns=int(period.max()) if len(period) else None,
+        period_max_ns=int(period.max()) if len(period) else None, latency_p50_ns=_latency(recording),
         course=_course(recording, steps), num_steps=len(steps),
     )
+
+
+def _latency(recording: TableSource) -> Number | None:
+    found = [process.counted("steps").ints("latency_ns") for process in processes(recording)]
+    return median(np.concatenate([np.zeros(0, dtype=np.int64), *(values[known] for values, known in found)]))
 
 
 def _means(counted: pd.DataFrame) -> dict[str, Number | None]:

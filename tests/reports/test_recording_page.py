@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
 import pytest
 from stepscope.reports import render
 from stepscope.reports.views.copies import gather_copies
@@ -76,3 +77,11 @@ def test_copies_of_several_names_are_told_apart(recordings):
     text = " ".join(render(rec, "text").split())
     assert "The mean copy of block_table" in text
     assert "Not in these figures, though they bring block tables too: block_rows (2 copies)." in text
+
+
+@pytest.mark.parametrize(("latency_us", "said"), [(1_600, True), (1_000, False), (None, False)])
+def test_steps_that_overlap_are_said_to(recordings, latency_us, said):
+    rec = recordings(6)  # periods of 1000 us
+    rec.tables["steps"]["latency_ns"] = pd.array([latency_us and latency_us * 1_000] * 6, dtype="Int64")
+    words = "Steps overlap: a step's tokens are with the host 1.60 ms after it began (median)."
+    assert (words in " ".join(render(rec, "text").split())) is said
