@@ -13,6 +13,7 @@ from ...errors import UsageError
 from ..config import H2DPacking
 from ..devices.base import StreamName
 from .factory import BufferFactory
+from .ports import InputBuffer
 from .staged import StagedBuffer
 
 ALIGNMENT_BYTES = 256
@@ -33,32 +34,10 @@ class Field:
         return self.capacity * self.dtype.itemsize
 
 
-class SmallInput(Protocol):
-    """Host memory that is written each step, and the device tensors that it is copied to; see inputs/ports.py."""
-
-    @property
-    def gpu(self) -> torch.Tensor:
-        """The device tensor of the step's set of buffers."""
-        ...
-
-    @property
-    def gpus(self) -> tuple[torch.Tensor, ...]:
-        """The device tensors of all sets."""
-        ...
-
-    def acquire(self) -> npt.NDArray[Any]:
-        """The whole host side, free to be written; contents are stale."""
-        ...
-
-    def publish(self, count: int) -> int:
-        """The first `count` entries are to be copied. Returns the copy's correlation, 0 if that is made later."""
-        ...
-
-
 class SmallInputs(Protocol):
     """All small inputs of a runner."""
 
-    def __getitem__(self, name: str) -> SmallInput:
+    def __getitem__(self, name: str) -> InputBuffer:
         """The input of that name."""
         ...
 
@@ -75,7 +54,7 @@ class SeparateInputs:
             field.name: factory.buffer(field.name, field.capacity, field.dtype, stream=stream) for field in fields
         }
 
-    def __getitem__(self, name: str) -> SmallInput:
+    def __getitem__(self, name: str) -> InputBuffer:
         """The input of that name."""
         return self._buffers[name]
 
@@ -109,7 +88,7 @@ class PackedInputs:
         self._host: npt.NDArray[Any] | None = None  # of the step, from its first acquire to its close
         self._used_bytes = 0
 
-    def __getitem__(self, name: str) -> SmallInput:
+    def __getitem__(self, name: str) -> InputBuffer:
         """The input of that name."""
         return self._fields[name]
 

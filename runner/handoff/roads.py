@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 import torch
 
+from ..buffers.ports import InputBuffer
 from ..devices.base import Device, Work
 from ..devices.costs import MOVE
-from ..inputs.ports import InputBuffer
 from .plan import TokensWanted
 
 HANDOFF = "token_handoff"

@@ -8,10 +8,10 @@ from typing import Protocol
 import torch
 
 from ...errors import UsageError
+from ..buffers.ports import InputBuffer
 from ..config import TokenHandoff
 from ..devices.base import Device
 from ..inputs.flat_indices import FlatIndices
-from ..inputs.ports import InputBuffer
 from ..inputs.step_inputs import IntArray
 from .plan import PreviousStep, TokensWanted, tokens_wanted
 from .roads import HandoffRoad, ScatterRoad, SliceRoad

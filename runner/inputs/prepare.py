@@ -12,6 +12,7 @@ import torch
 from ...errors import UsageError
 from ...instrumentation.probe.api import ProbeLike
 from ...workloads.step import StepDelta
+from ..buffers.ports import InputBuffer
 from ..handoff.strategy import Handoff, SyncHandoff
 from ..probe_points import ProbePoints
 from ..speculation.verification import DraftPlacement, NoDrafts
@@ -20,7 +21,6 @@ from .commit_order import TableCommit
 from .containers import Containers
 from .copy_ordering import CopyOrdering
 from .flat_indices import FlatIndexBuilder, FlatIndices
-from .ports import InputBuffer
 from .slot_mapping import SlotMapper
 from .step_inputs import GroupTensors, IntArray, LongArray, StepInputs
 from .token_gather import Gather

@@ -16,12 +16,12 @@ import torch
 
 from ...errors import UsageError
 from ..buffers.device_sets import DeviceSets
+from ..buffers.ports import InputBuffer
 from ..config import SlotMappingBackend
 from ..devices.base import Device, Work
 from ..kv_groups import NULL_BLOCK
 from ..state.input_batch import InputBatch
 from .flat_indices import FlatIndices
-from .ports import InputBuffer
 
 PAD_SLOT = -1
 

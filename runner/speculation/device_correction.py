@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from ..buffers.ports import InputBuffer
 from ..devices.base import Device, Work
 from ..devices.costs import MOVE
 from ..handoff.outputs import NOTHING
 from ..handoff.plan import PreviousStep
 from ..inputs.flat_indices import FlatIndices
-from ..inputs.ports import InputBuffer
 from .expansion import IntArray
 from .flight_map import FIELDS, FlightMap, FlownStep, map_flight
 from .verification import HostDrafts

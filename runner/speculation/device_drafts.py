@@ -9,10 +9,10 @@ import torch
 
 from ...instrumentation.probe.api import ProbeLike
 from ...workloads.acceptance import SyntheticAcceptance, num_right
+from ..buffers.ports import InputBuffer
 from ..devices.base import Device, Work
 from ..devices.costs import MOVE
 from ..handoff.outputs import NOTHING, OutputSlot
-from ..inputs.ports import InputBuffer
 from ..inputs.step_inputs import StepInputs
 from ..state.update import WorkerState
 from .drafter import Drafts

@@ -35,11 +35,6 @@ class Expansion:
         """R + D."""
         return int(self.logits_indices.size)
 
-    @property
-    def most_drafts(self) -> int:
-        """Drafts of the row that has most."""
-        return int(self.num_draft_tokens.max(initial=0))
-
 
 def expand(scheduled: IntArray, num_draft_tokens: IntArray) -> Expansion:
     """The places for rows of `scheduled` [R] tokens, of which the last `num_draft_tokens` [R] are drafts.

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..inputs.ports import InputBuffer
+from ..buffers.ports import InputBuffer
 from .drafts import NO_DRAFT
 from .expansion import Expansion, IntArray, expand
 from .metadata import SpecDecodeMetadata

@@ -20,7 +20,7 @@ def test_the_worked_example() -> None:
     assert got.first_logits_indices.tolist() == [0, 4, 5, 8, 9]
     assert got.cu_num_draft_tokens.tolist() == [3, 3, 5, 5, 6]
     assert got.cu_num_draft_tokens.dtype == np.int32
-    assert (got.num_logits, got.most_drafts) == (11, 3)
+    assert got.num_logits == 11
 
 
 def test_equals_one_row_after_the_other() -> None:

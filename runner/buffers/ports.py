@@ -1,4 +1,4 @@
-"""What input preparation needs from whoever stages its copies."""
+"""A buffer as input preparation sees it, whoever stages its copies."""
 
 from __future__ import annotations
 
@@ -26,5 +26,7 @@ class InputBuffer(Protocol):
         ...
 
     def publish(self, count: int) -> int:
-        """Copy the first `count` entries to the device. Returns the copy's correlation."""
+        """Copy the first `count` entries to the device. Returns the copy's correlation; 0 where there is none: of
+        no entry, of memory that the device reads in place, and of a copy made later for several buffers.
+        """
         ...
