@@ -25,6 +25,9 @@ from .window import MASKS
 MODES = ("none", "piecewise", "full")
 DISPATCH_REASONS = ("hit", "above_max", "mixed", "not_captured", "lora", "disabled")
 STEP_MEDIANS = ("num_tokens", "num_reqs", "num_h2d", "num_launches", "num_syncs")
+OWN_OVERHEAD = "own_overhead_ns"
+"""Row of `calibration`: what the probe's ranges and phases cost a step. It is subtracted nowhere."""
+NO_OVERHEAD = "the probe did not fall silent by turns, as it does in a run of 64 or more asked-for steps on its own"
 OWN_COPY = "own_copy_ns"
 """Rows of the table `calibration` with this name say what a copy takes once it runs; key: buffer/bytes."""
 STEP_SUMS = ("num_moved_rows", "num_finished", "num_preempted", "num_resumed")
@@ -113,6 +116,7 @@ def _steps(row: _Row, recording: Replays) -> None:
 
 def _phases(row: _Row, recording: Replays) -> None:
     found = phase_summary(recording)
+    row.put("own_overhead_ns", _own_overhead(recording), NO_OVERHEAD)
     row.put("steps_counted", found.steps_counted, None)
     row.put("steps_warmup", found.steps_warmup, None)
     row.put("steps_incomplete", found.steps_incomplete, None)
@@ -130,6 +134,12 @@ def _phases(row: _Row, recording: Replays) -> None:
         why = _why(recording, "phases", figure, f"no counted step has {figure}")
         row.put(f"{line['name']}_{figure.removesuffix('_ns')}_p50_ns", _number(line["p50_ns"]), why)
     assert len(found.device) == (len(HOST_PHASES) - 1) * len(DEVICE_FIGURES)
+
+
+def _own_overhead(recording: TableSource) -> int | None:
+    """What ranges and phases cost a step of the first process that measured it."""
+    found = (calibrated(process.rows("calibration"), OWN_OVERHEAD, "step") for process in processes(recording))
+    return next((value for value in found if value is not None), None)
 
 
 def _number(value: object) -> Number | None:

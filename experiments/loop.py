@@ -59,10 +59,14 @@ Stopped = Literal["answered", "steps", "interrupted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopLimits:
-    """When measuring begins and ends: `warmup_steps` steps carry `warmup`, then `steps` are measured (None: all)."""
+    """When measuring begins and ends: `warmup_steps` steps carry `warmup`, then `steps` are measured (None: all).
+
+    Of these the ones numbered in `uncounted` carry `warmup` too: something else was tried in them.
+    """
 
     warmup_steps: int = 0
     steps: int | None = None
+    uncounted: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,7 @@ class StepLoop:
                 return "interrupted"
             if not self._await_work():
                 return "answered"
-            self._probe.warmup = self._num_steps < limits.warmup_steps
+            self._probe.warmup = self._num_steps < limits.warmup_steps or self._num_steps in limits.uncounted
             self._step()
             progress(self._num_arrived - len(self._unanswered), self._num_requests)
         return "steps"
@@ -204,7 +208,7 @@ class StepLoop:
         return LoopOutcome(
             stopped,
             self._num_steps,
-            max(0, self._num_steps - limits.warmup_steps),
+            max(0, self._num_steps - limits.warmup_steps) - sum(at < self._num_steps for at in limits.uncounted),
             self._num_requests,
             self._num_arrived,
             self._num_arrived - len(self._unanswered),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from ..instrumentation.recording.meta import SweepKeys
 from .loop import LoopLimits
+from .overhead import Overhead, alternates
 from .resolve import measured_steps
 from .session import Measured, Progress, Session
 from .spec import PointSpec
@@ -30,7 +32,12 @@ def measure(
     """
     with closing(Session(spec, folder, sweep=sweep, progress=progress)) as session:
         steps = measured_steps(spec.measure, spec.device)
-        limits = LoopLimits(warmup_steps=spec.measure.warmup_steps or 0, steps=steps)
+        warmup = spec.measure.warmup_steps or 0
+        limits = LoopLimits(warmup_steps=warmup, steps=steps)
+        if alternates(spec.measure, spec.device):
+            overhead = Overhead(warmup)
+            session.measure_overhead(overhead)
+            limits = replace(limits, uncounted=overhead.silent)
         with around():
             session.run(limits, interrupted)
         return session.finish()

@@ -14,6 +14,7 @@ from ..errors import UsageError
 from ..runner.config import RunnerConfig
 from ..workloads.workload import Workload
 from .axes import full_path
+from .overhead import NUM_SILENT, alternates, counted_steps
 from .sources import SHARED_SIZES, build_workload
 from .spec import DeviceName, MeasureSpec, PointSpec, parse_point
 
@@ -89,12 +90,13 @@ def _small_model(runner: RunnerConfig, workload: Workload) -> str:
 
 
 def measured_steps(measure: MeasureSpec, device: DeviceName) -> int | None:
-    """How many steps are measured on `device`; None: until every request is answered."""
+    """How many steps are run behind the warm-up on `device`, those included in which the probe is silent; None: until
+    every request is answered.
+    """
     if measure.interleave is not None:
         return measure.blocks * (measure.settle_steps + measure.block_steps + 1)
-    if device != "cuda" and measure.steps_modelled is not None:
-        return measure.steps_modelled
-    return measure.steps
+    asked = counted_steps(measure, device)
+    return asked + NUM_SILENT if asked is not None and alternates(measure, device) else asked
 
 
 def _warmup_steps(measure: MeasureSpec, workload: Workload) -> int:

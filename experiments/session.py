@@ -33,6 +33,7 @@ from ..workloads.workload import Workload
 from .continuations import continuations_of
 from .graph_rows import capture_rows, graph_notes
 from .loop import LoopLimits, LoopOutcome, StepLoop
+from .overhead import Overhead
 from .plan import parameters
 from .replay_shapes import ReplayTally
 from .resolve import workload_of
@@ -79,12 +80,15 @@ class _BetweenSteps:
         self._next_sample_ns = 0
         self.starts_ns: list[int] | None = None
         """Starts of the steps, while somebody wants them."""
+        self.overhead: Overhead | None = None
 
     def __call__(self, done: int, total: int) -> None:
         with self._device.paused():
             self._num_steps += 1
             if self.starts_ns is not None:
                 self.starts_ns.append(self._probe.last_start_ns)
+            if self.overhead is not None:
+                self.overhead.after_step(self._num_steps - 1, self._probe)
             now_ns = self._device.clock.now_ns()
             if now_ns >= self._next_sample_ns and self._sampler.unavailable is None:
                 self._next_sample_ns = now_ns + SAMPLE_EVERY_NS
@@ -144,6 +148,10 @@ class Session:
         except BaseException:
             self.close()
             raise
+
+    def measure_overhead(self, overhead: Overhead) -> None:
+        """Before the first step: the probe is silent in some of the steps; what it costs goes into the recording."""
+        self._hook.overhead = overhead
 
     def activate(self) -> None:
         """Before any work: of several sessions this is the one that works now."""
@@ -207,6 +215,8 @@ class Session:
         self.probe.finish()
         writer.write(self._tally.take(self._ledger))
         writer.write({"calibration": [(None, *row) for row in _calibration(spec, device, meta)]})
+        if self._hook.overhead is not None:
+            writer.write({"calibration": [(None, *row) for row in self._hook.overhead.rows(meta.environment)]})
         said = (*self.probe.diagnostics(), *device.diagnostics(), *self._sampler.diagnostics())
         notes = [Diagnostic(*note) for note in said]
         notes += graph_notes(device.captures, self.runner.executor.uncaptured)

@@ -13,9 +13,9 @@ from .made import Made
 from .null import NULL_SCOPE, NullScope
 from .nvtx_ranges import NvtxMode, open_ranges
 from .phases import PendingPhases
-from .ranges import NamedRange, ProbeClock, range_type
+from .ranges import NamedRange, ProbeClock, SilentRange, range_type
 from .step import STEP_FIGURES, Step
-from .timed_phase import TimedPhase
+from .timed_phase import SilentPhase, TimedPhase
 
 __all__ = ["STEP_FIGURES", "Probe"]
 
@@ -66,7 +66,9 @@ class Probe:
         if isinstance(self._marks, PatientMarks):
             self._marks.while_waiting(self._pending.resolve)
         noted, nvtx_ranges = self._log.noted, self._nvtx
-        self._ranges = Made(range_type(noted, clock, nvtx_ranges))
+        timed = range_type(noted, clock, nvtx_ranges)
+        self._loud = (timed, TimedPhase)
+        self._ranges = Made(timed)
         self._phases = Made(lambda name: TimedPhase(name, noted, clock, self._marks, nvtx_ranges))
         self.phases: Callable[[str], AbstractContextManager[None]] = self._phases.__getitem__
         """Gives the shared object of a phase; callers go through the step's scope."""
@@ -78,6 +80,18 @@ class Probe:
     def range(self, name: str) -> AbstractContextManager[None]:
         """A sub-range, inside a step or between two. The object is shared by all uses of the name; ranges may nest."""
         return self._ranges[name]
+
+    def be_silent(self, silent: bool) -> None:
+        """Between two steps: from now on ranges and phases note nothing, or do again. Steps always have their row.
+
+        For measuring what they cost. Their objects are held by whoever enters them, so they change their class: a
+        question asked in each use would cost everybody something, always.
+        """
+        range_class, phase_class = (SilentRange, SilentPhase) if silent else self._loud
+        for scope in self._ranges.values():
+            scope.__class__ = range_class  # type: ignore[assignment]
+        for phase in self._phases.values():
+            phase.__class__ = phase_class
 
     @property
     def scope(self) -> Step | NullScope:

@@ -56,6 +56,12 @@ class NamedRange:
     ) -> None: ...
 
 
+class SilentRange(NamedRange):
+    """What a range becomes while its probe is silent: the same object, whose class notes nothing."""
+
+    __slots__ = ()
+
+
 def range_type(noted: list[Any], clock: ProbeClock, nvtx: NvtxRanges | None) -> Callable[[str], NamedRange]:
     """What makes the ranges of one probe. `noted`: see BorderLog."""
     timed = _plain(noted, clock) if getattr(clock, "plain", False) else _declared(noted, clock)

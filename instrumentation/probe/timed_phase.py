@@ -56,3 +56,15 @@ class TimedPhase(NamedRange):
         self.start_ns = None
         if self._nvtx is not None:
             self._nvtx.leave(self.name)
+
+
+class SilentPhase(TimedPhase):
+    """What a phase becomes while its probe is silent: no times, no marks."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

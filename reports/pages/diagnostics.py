@@ -6,8 +6,11 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from ...analysis.costs import calibrated
+from ...analysis.summary import NO_OVERHEAD, OWN_OVERHEAD
 from ...instrumentation.recording.meta import RecordingMeta
 from ..document import Block, Column, Quantity, Section, Words
+from ..formatting import duration
 from .cells import count_column, percent_column, table
 
 
@@ -24,10 +27,23 @@ def diagnostics_section(meta: RecordingMeta, tables: Mapping[str, pd.DataFrame])
         blocks.append(table("Not measured, and why", columns, rows))
     else:
         blocks.append(Words("The recording notes nothing that could not be measured."))
+    blocks.append(Words(overhead_words(tables.get("calibration"))))
     silent = _unexplained(tables, noted)
     if silent:
         blocks.append(Words(f"Partly or wholly null without a noted reason: {', '.join(silent)}."))
     return Section("diagnostics", "What was not measured", tuple(blocks), nav="Not measured")
+
+
+def overhead_words(calibration: pd.DataFrame | None) -> str:
+    """What the probe's ranges and phases cost a step of this run, with its bounds; or why that is not known."""
+    found = {} if calibration is None else {
+        key: calibrated(calibration, OWN_OVERHEAD, key) for key in ("step", "step/low", "step/high")
+    }  # fmt: skip
+    value, low, high = (found.get(key) for key in ("step", "step/low", "step/high"))
+    if value is None:
+        return f"What the probe costs a step was not measured: {NO_OVERHEAD}."
+    bounds = "" if low is None or high is None else f" ({duration(low)} to {duration(high)}, 95 %)"
+    return f"The probe's ranges and phases cost {duration(value)} a step{bounds}. It is subtracted nowhere."
 
 
 def _nulls(tables: Mapping[str, pd.DataFrame], name: str, column: str) -> tuple[Quantity, Quantity | str]:

@@ -1,0 +1,99 @@
+"""What the probe's ranges and phases cost a step, as a figure of the recording: they fall silent by turns.
+
+    round      on on off off   three times, each block of `BLOCK` steps in the order A B B A
+    figure     the mean over rounds of (median period of steps with them - median of steps without)
+
+Steps in which the probe is silent carry `warmup`, so no figure is made of them, and as many more are run. The figure is
+subtracted nowhere: whoever wants to know what is left can do that. It holds what ranges and phases cost, the events at
+the borders of phases included; step rows, and the events of single device operations on a GPU, are there in both arms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Protocol
+
+from ..analysis.blocks import over_launches
+from ..analysis.stats import median_of_floats
+from ..analysis.summary import OWN_OVERHEAD
+from ..instrumentation.recording.registry import Value
+from ..runner.devices.calibration_rows import CalibrationRow
+from .spec import DeviceName, MeasureSpec
+
+ROUNDS, BLOCK, SETTLE = 3, 6, 1
+LEAST_STEPS = 64
+"""Measured steps from which a run is long enough to be disturbed."""
+NUM_SILENT = 2 * BLOCK * ROUNDS
+SOURCE = "measured in this run: ranges and phases silent by turns, A B B A"
+
+
+class SilentProbe(Protocol):
+    """The part of a probe that is used here."""
+
+    last_start_ns: int
+
+    def be_silent(self, silent: bool) -> None:
+        """Ranges and phases note nothing from now on, or do again."""
+        ...
+
+
+def counted_steps(measure: MeasureSpec, device: DeviceName) -> int | None:
+    """How many steps were asked for on `device`; None: until every request is answered."""
+    if device != "cuda" and measure.steps_modelled is not None:
+        return measure.steps_modelled
+    return measure.steps
+
+
+def alternates(measure: MeasureSpec, device: DeviceName) -> bool:
+    """Whether a run measures the overhead: it says how long it lasts, that is long enough, and nothing else alternates.
+    """
+    asked = counted_steps(measure, device)
+    return measure.interleave is None and asked is not None and asked >= LEAST_STEPS
+
+
+class Overhead:
+    """Rounds that begin with step number `first`; fed after each step, asked for rows at the end."""
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+        self._starts: dict[int, int] = {}
+        self._end = first + 4 * BLOCK * ROUNDS
+        self.silent = frozenset(
+            first + 4 * BLOCK * round_ + BLOCK + at for round_ in range(ROUNDS) for at in range(2 * BLOCK)
+        )
+
+    def after_step(self, number: int, probe: SilentProbe) -> None:
+        """Step `number` has just ended: note its start, and set the probe for the next one."""
+        if self._first <= number <= self._end:
+            self._starts[number] = probe.last_start_ns
+        if (number in self.silent) != (number + 1 in self.silent):
+            probe.be_silent(number + 1 in self.silent)
+
+    def differences_ns(self) -> list[float]:
+        """Of each whole round what a step with ranges takes longer than one without, ns."""
+        found = []
+        for round_ in range(ROUNDS):
+            begin = self._first + 4 * BLOCK * round_
+            blocks = [self._periods(begin + block * BLOCK, settled=block != 2) for block in range(4)]
+            loud = median_of_floats([*blocks[0], *blocks[3]])
+            quiet = median_of_floats([*blocks[1], *blocks[2]])
+            if loud is not None and quiet is not None and begin + 4 * BLOCK in self._starts:
+                found.append(loud - quiet)
+        return found
+
+    def _periods(self, begin: int, *, settled: bool) -> list[int]:
+        """Periods of a block, without its first step where the one before it was of the other kind."""
+        numbers = range(begin + SETTLE * settled, begin + BLOCK)
+        known = [number for number in numbers if number in self._starts and number + 1 in self._starts]
+        return [self._starts[number + 1] - self._starts[number] for number in known]
+
+    def rows(self, environment: Mapping[str, Value]) -> list[CalibrationRow]:
+        """Rows `own_overhead_ns`: the figure, and its 95 % bounds over the rounds; none where no round was whole."""
+        interval = over_launches(self.differences_ns())
+        if interval is None:
+            return []
+        gpu, driver = (str(environment.get(name) or "") for name in ("gpu_name", "gpu_driver"))
+        origin = (gpu, driver, date.today().isoformat(), SOURCE, None)
+        figures = {"step": interval.mean, "step/low": interval.low, "step/high": interval.high}
+        return [(OWN_OVERHEAD, key, value, "ns", *origin) for key, value in figures.items() if value is not None]
