@@ -53,6 +53,9 @@ def _compared(base: list[Count], head: list[Count]) -> tuple[Verdict, Reason]:
 
 
 def _span(base: list[Count], head: list[Count]) -> str:
-    return " -> ".join(
-        f"{min(arm)}" if min(arm) == max(arm) else f"{min(arm)} to {max(arm)}" for arm in (base, head)
-    )
+    return f"base {_range(base)}, head {_range(head)}"
+
+
+def _range(values: list[Count]) -> str:
+    low, high = min(values), max(values)
+    return f"{low}" if low == high else f"{low} to {high}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-IDENTITY = ("gpu", "gpu_count", "driver", "cuda", "torch", "mig", "ecc", "power_limit_w", "python", "engine")
+IDENTITY = (
+    "gpu", "gpu_count", "driver", "cuda", "torch", "triton", "mig", "ecc", "power_limit_w", "cpu_model",
+    "python", "engine",
+)  # fmt: skip
 """What must be equal. The first is needed on both sides; another that both sides leave out is not compared."""
 MEASURED = ("sm_clock_mhz", "mem_clock_mhz", "temperature_c", "power_w")
 """What changes from run to run on one machine: never compared."""
@@ -35,6 +38,15 @@ def differences(base: Mapping[str, object], head: Mapping[str, object]) -> tuple
         if left is None or right is None or left != right:
             found.append(Difference(field, left, right))
     return tuple(found)
+
+
+def told(found: Iterable[Difference]) -> str:
+    """Each field with what both sides say: "gpu: NVIDIA H200 / unknown"."""
+    return ", ".join(f"{item.field}: {_word(item.base)} / {_word(item.head)}" for item in found)
+
+
+def _word(value: object) -> str:
+    return "unknown" if value is None else str(value)
 
 
 def _known(value: object) -> object:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from .fingerprint import differences
 from .limits import Limits
 from .pairs import Floats
 from .point import Figures, PointVerdict
@@ -29,16 +28,6 @@ class Result:
     machine: Mapping[str, object]
     values: Mapping[tuple[str, str], float | None]
     failures: Mapping[str, str]
-
-
-def refused(base: Result, head: Result) -> str | None:
-    """Why the two environments must not be compared, both sides named; None where they may."""
-    found = differences(base.machine, head.machine)
-    return ", ".join(f"{item.field}: {_named(item.base)} / {_named(item.head)}" for item in found) or None
-
-
-def _named(value: object) -> str:
-    return "unknown" if value is None else str(value)
 
 
 def judge_history(point: str, metric: str, stored: Sequence[float | None], new: float | None,

@@ -1,0 +1,1 @@
+"""Verdicts of the gate as text: Markdown for people, JUnit for CI."""
