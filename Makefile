@@ -28,6 +28,9 @@ mutants: $(STAMP) ## plant every fault of the register, then print which check f
 pairs: $(STAMP) ## greedy equality for all pairs of switches; prints the pairs that are impossible, and why
 	$(BIN)/python -m pytest -q -s tests/runner/models/test_pairwise_equality.py
 
+gate-acceptance: $(STAMP) ## the gate on simulated machines, 3,000 trials of each promise, about 5 minutes (TRIALS=n for another number)
+	STEPSCOPE_GATE_TRIALS=$(or $(TRIALS),3000) $(BIN)/python -m pytest -q -s tests/analysis/gate/test_acceptance.py
+
 check: $(STAMP) view ## lint, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/mypy
