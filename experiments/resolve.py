@@ -170,6 +170,12 @@ def _check_drafts(runner: RunnerConfig, workload: Workload) -> None:
             f"workload.scheduler.num_speculative_tokens: is {expected}, but runner.speculative is {runner.speculative};"
             " write it as runner.speculative alone"
         )
+    if expected and runner.token_handoff != "sync" and not workload.scheduler.async_scheduling:
+        raise UsageError(
+            f"runner.speculative: {runner.speculative} with token_handoff {runner.token_handoff}, and"
+            f" {workload.name} is not scheduled ahead of its tokens: results of steps in flight name no drafts, so none would ever be"
+            " verified; use token_handoff sync, or speculative off"
+        )
 
 
 def _validate(runner: RunnerConfig) -> None:

@@ -91,3 +91,15 @@ def test_continuations_are_what_a_run_without_drafts_says() -> None:
 def test_the_plain_runner_keeps_what_decides_the_text() -> None:
     config = RunnerConfig(model_seed=7, block_size=8, speculative=4, token_handoff="async_auto", graph_mode="full")
     assert plain(config) == RunnerConfig(model_seed=7, block_size=8)
+
+
+def test_drafts_that_would_never_reach_the_scheduler_are_refused() -> None:
+    # GIVEN tokens that stay in flight, and a scheduler that waits for them: it hears of drafts in results alone
+    tree = {
+        "workload": {"regime": "steady", "settings": SMALL, "scheduler": {"async_scheduling": False}}, "device": "cpu",
+        "runner": {"speculative": 2, "token_handoff": "async_auto", "max_model_len": 64},
+    }  # fmt: skip
+    with pytest.raises(UsageError, match=r"speculative: 2 with token_handoff async_auto.*; use token_handoff sync"):
+        resolve(tree)
+    tree["workload"]["scheduler"] = {}
+    assert workload_of(resolve(tree)).scheduler.async_scheduling
