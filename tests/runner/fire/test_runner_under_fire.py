@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stepscope.errors import BrokenInvariant
+from stepscope.runner.invariants.view import StepView
 from stepscope.runner.state.input_batch import InputBatch
 
 from .arrangements import ARRANGEMENTS, DEVICE, HYBRID
@@ -116,3 +117,16 @@ def test_stamps_alone_see_a_block_given_away(switches, monkeypatch) -> None:
     # THEN somebody reads a cell that is another's by then
     with pytest.raises(BrokenInvariant, match=r"kv_stamps|slot_ownership"):
         play(fire, seed=5, count=80)
+
+
+@pytest.mark.parametrize("remembered", [True, False])
+def test_blocks_may_be_null_before_the_present_count_says_so(remembered, monkeypatch) -> None:
+    # GIVEN counts that fell: drafts were rejected, and the step behind them brought fewer
+    fire = Fire(compare=False, **HYBRID, **DEVICE)
+    if remembered:
+        play(fire, seed=5, count=12)
+        return
+    # WHEN a check takes the count of now for the highest there was, THEN it accuses a sound table
+    monkeypatch.setattr(StepView, "num_unseen", lambda self, row, group: 0)
+    with pytest.raises(BrokenInvariant, match="row_ownership"):
+        play(fire, seed=5, count=12)
