@@ -13,13 +13,15 @@ from .database import Database
 _SCHEMA_TABLES = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 _VERSION = re.compile(r"[0-9][0-9.]{0,31}")
 _MODES = {"graph": "graph", "node": "node"}
+_NONE = "nsys: no {} events were collected"
 _LOST = (
-    (re.compile(r"No (CUDA|NVTX) events collected\b"), "nsys: no {} events were collected"),
+    (re.compile(r"No (CUDA|NVTX) events collected\b"), _NONE),
     (re.compile(r"Not all (CUDA|NVTX) events might have been collected\b"), "nsys: not all {} events may be there"),
     (re.compile(r"(CUDA|NVTX) (?:profiling|tracing) (?:stopped|might have been stopped) prematurely"),
      "nsys: {} tracing stopped early"),
 )
 _AFFECTS = {"CUDA": ("spans", "start_ns"), "NVTX": ("spans", "name")}
+_TABLES = {"CUDA": "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX": "NVTX_EVENTS"}
 _SERIOUS = 3
 
 
@@ -64,10 +66,15 @@ def diagnostics(database: Database) -> tuple[Note, ...]:
         for pattern, words in _LOST:
             match = pattern.match(text) if isinstance(text, str) else None
             if match:
-                found[Note(*_AFFECTS[match[1]], words.format(match[1]))] = None
+                found[Note(*_AFFECTS[match[1]], words.format(match[1]) + _of_whom(database, match[1], words))] = None
     if errors:
         found[Note("spans", "start_ns", f"nsys noted {errors} errors while it collected")] = None
     return tuple(found)
+
+
+def _of_whom(database: Database, kind: str, words: str) -> str:
+    """nsys says so of each process that it followed, helpers too: where there are events, it means one of these."""
+    return " of one process or more" if words == _NONE and database.count(_TABLES[kind]) else ""
 
 
 def lost_events(database: Database) -> list[tuple[int | None, str]]:

@@ -49,7 +49,7 @@ def scrub_trace(path: Path, out: Path, *, packed: bool = True) -> None:
 def _lines(events: Sequence[object]) -> Iterator[bytes]:
     """What becomes rows; also what lacks usable times, which is counted."""
     for event in events:
-        if isinstance(event, Event) and getattr(event, "ph", "X") == "X" and category_of(event.cat) >= 0:
+        if isinstance(event, Event) and category_of(event.cat) >= 0:
             yield msgspec.json.encode(_event(event))
 
 

@@ -13,6 +13,7 @@ from stepscope.instrumentation.sources import read_capture
 from stepscope.reports.perfetto import perfetto_json
 
 CAPTURES = Path(__file__).resolve().parents[4] / "shared" / "captures"
+DATA = Path(__file__).resolve().parents[2] / "data" / "captures" / "h200"
 PANDAS = {"int64": "Int64", "float64": "Float64", "string": "string", "bool": "boolean"}
 BASE = 1_796_025_144_710_040_001
 
@@ -207,6 +208,18 @@ def test_real_captures(name):
     timed = sum(len(found.table(table)) for table in ("spans", "copies", "steps"))
     assert sum(event["cat"] not in ("device_phase", "enqueue") for event in trace.slices) == timed
     assert sum(event["ph"] == "s" and event["cat"] == "launch" for event in trace.events) > 100
+
+
+@pytest.mark.parametrize("mode", ["graph", "torch"])
+def test_recordings_of_our_runner(mode):
+    """Written by the probe on a GPU: launches and kernels with times, small copies without."""
+    trace = Trace(perfetto_json(Recording.load(DATA / "recordings" / mode)))
+    steps = sum(event["cat"] == "step" for event in trace.slices)
+    chains = [names for names in trace.arrow("step") if len(names) == 4]
+    assert len(chains) == steps
+    assert {names[-1] for names in chains} == {"wait: tokens"}
+    assert trace.whole["otherData"]["rows_without_times"] == {"copies": 6 * steps}
+    assert {event["name"] for event in trace.events if event["ph"] == "C"} >= {"tokens", "requests", "KV tokens"}
 
 
 def test_random_intervals_all_stay(subtests):
