@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from ..experiments.gating import HistoryOutcome
 
 gate = typer.Typer(invoke_without_command=True, add_completion=False, rich_markup_mode=None)
 
@@ -45,15 +48,20 @@ def stored(
     if not baseline or head is None:
         raise typer.BadParameter("give --baseline (stored results) and --head (the new one), or `perf gate plan`")
     from ..analysis.gate.limits import Limits
-    from ..experiments.files import write_atomically
     from ..experiments.gating import HistoryRequest, gate_history
+
+    limits = Limits(min_effect=min_effect, must_detect=must_detect)
+    request = HistoryRequest(tuple(baseline), head, tuple(metric or ()), allow_new, compare_anyway, limits)
+    return _tell(gate_history(request), markdown, junit)
+
+
+def _tell(outcome: HistoryOutcome, markdown: Path | None, junit: Path | None) -> int:
+    """Write the verdict wherever it is wanted, and one line of it to stderr."""
+    from ..experiments.files import write_atomically
     from ..reports.gate.junit import render_junit
     from ..reports.gate.markdown import render_gate
     from ..reports.gate.words import last_line
 
-    limits = Limits(min_effect=min_effect, must_detect=must_detect)
-    request = HistoryRequest(tuple(baseline), head, tuple(metric or ()), allow_new, compare_anyway, limits)
-    outcome = gate_history(request)
     notes = [f"Against {outcome.stored} stored results: a weaker promise than both versions side by side."]
     if outcome.machines_differ is not None:
         notes.append(f"NOT THE SAME MACHINE ({outcome.machines_differ})")
