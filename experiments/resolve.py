@@ -173,8 +173,8 @@ def _check_drafts(runner: RunnerConfig, workload: Workload) -> None:
     if expected and runner.token_handoff != "sync" and not workload.scheduler.async_scheduling:
         raise UsageError(
             f"runner.speculative: {runner.speculative} with token_handoff {runner.token_handoff}, and"
-            f" {workload.name} is not scheduled ahead of its tokens: results of steps in flight name no drafts, so none would ever be"
-            " verified; use token_handoff sync, or speculative off"
+            f" {workload.name} is not scheduled ahead of its tokens: results of steps in flight name no"
+            " drafts, so none would ever be verified; use token_handoff sync, or speculative off"
         )
 
 
