@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,9 @@ import numpy as np
 from ..analysis.sizes_judgement import SizesGain, gain_of
 from ..analysis.tables import LongArray, Process, first_by, processes
 from ..instrumentation.recording.reader import Recording
+from .loop import LoopLimits
 from .resolve import resolve
+from .spec import PointSpec
 
 if TYPE_CHECKING:
     from .sizing import SizesRequest
@@ -30,8 +33,6 @@ def measured_gain(
     that of the same number. Where requests arrive by the clock the two need not be the same step, which the interval
     shows.
     """
-    from .measure import measure
-
     found: list[LongArray] = []
     for sizes in (ladder, chosen):
         runner = {**(tree.get("runner") or {}), "capture_sizes": list(sizes), "max_capture_size": None}
@@ -42,16 +43,25 @@ def measured_gain(
         if runner.get("graph_mode") == "none":
             return "the recorded runner has graph_mode none"
         with tempfile.TemporaryDirectory() as folder:
-            run = measure(resolve(section), Path(folder) / "recording")
-            times = forward_times(run.recording, max(*chosen, *ladder))
+            recording = _recorded(resolve(section), Path(folder) / "recording", request.run)
+            times = forward_times(recording, max(*chosen, *ladder))
         if times is None:
             return "no device time of a forward was recorded; a list of sizes shows in nothing else"
         found.append(times)
     base, mine = found
-    count = min(map(len, found))
+    count = min(request.run, *map(len, found))
     if not count:
         return "the workload has no steps behind those that the list was chosen by"
     return gain_of("vllm", base[:count] - mine[:count], float(base[:count].mean()))
+
+
+def _recorded(spec: PointSpec, folder: Path, steps: int) -> Recording:
+    """The point's recording, every step behind the warm-up counted: what the probe costs is no matter here."""
+    from .session import Session
+
+    with closing(Session(spec, folder)) as session:
+        session.run(LoopLimits(warmup_steps=session.warmup_steps, steps=steps))
+        return session.finish(own_costs=False).recording
 
 
 def forward_times(recording: Recording, reach: int) -> LongArray | None:
