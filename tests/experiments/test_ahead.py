@@ -41,7 +41,7 @@ def test_alternating_never_schedules_ahead_and_always_has_two_steps(handoff: str
 
 
 def test_a_synchronous_runner_cannot_run_ahead_of_its_tokens() -> None:
-    with pytest.raises(UsageError, match="token_handoff: sync cannot run ping_pong, whose requests are scheduled ahead"):
+    with pytest.raises(UsageError, match="token_handoff: sync cannot run ping_pong, whose requests are scheduled"):
         spec({"regime": "ping_pong"}, "sync")
 
 
