@@ -58,7 +58,7 @@ def run_pipeline(host_ns: int) -> tuple[Recording, float]:
 def _bound(setting: Setting) -> Sequence[Finding]:
     """Review (8) and the perturbation: 20 runs of either kind, and 50 us more host work in each of them."""
     rng = setting.random("bound")
-    count = setting.count(20, 5)
+    count = setting.count(20, 3)
     findings = []
     for kind, low, high in (("host", 1_200_000, 3_000_000), ("device", 20_000, 600_000)):
         called, moved = [], []

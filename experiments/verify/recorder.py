@@ -148,7 +148,7 @@ while True:
 def _killed(setting: Setting) -> Sequence[Finding]:
     """Review (4): kill -9 at random moments; what is on disk can be read and ends at most about a second before."""
     rng = setting.random("killed")
-    lost = [_kill_one(rng) for _ in range(setting.count(20, 2))]
+    lost = [_kill_one(rng) for _ in range(setting.count(20, 1))]
     return [within(f"{len(lost)} runs killed at random moments: most that was lost", max(lost) / 1e9, 0, 1.25, "s")]
 
 
@@ -159,7 +159,7 @@ def _kill_one(rng: random.Random) -> int:
         with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
             assert child.stdout is not None
             child.stdout.readline()
-            time.sleep(rng.uniform(1.2, 2.4))
+            time.sleep(rng.uniform(1.1, 2.0))
             child.send_signal(signal.SIGKILL)
             killed_ns = time.monotonic_ns()
         rows = read_segments(path).rows.get("t", [])
