@@ -55,6 +55,7 @@ def test_a_faster_head_passes_and_says_so():
 def test_without_a_calibration_nothing_fails():
     pair = blocks(SLOWER), blocks(SLOWER, seed=1)
     assert verdict(*pair, sd=Reason.CALIBRATION_EXPIRED) == (Verdict.INCONCLUSIVE, Reason.CALIBRATION_EXPIRED)
+    assert verdict(pair[0], sd=Reason.NO_CALIBRATION) == (Verdict.INCONCLUSIVE, Reason.NO_CALIBRATION)
     assert verdict(blocks(), sd=Reason.NO_CALIBRATION) == (Verdict.PASS, Reason.WITHIN_LIMIT)
 
 

@@ -80,6 +80,7 @@ def test_points_are_matched_by_id_and_a_lost_one_is_an_error():
     assert (lost.point, lost.verdict, lost.reason) == ("b", Verdict.ERROR, Reason.NOT_IN_HEAD)
     assert (new.point, new.verdict, new.reason) == ("b2", Verdict.INCOMPARABLE, Reason.NOT_IN_BASE)
     assert unmatched(["a"], ["a", "c"], allow_new=True) == []
+    assert unmatched(["a", "b"], ["a", "c"], allow_new=True) == [lost]
 
 
 @pytest.mark.parametrize(("base", "head", "word", "reason"), [
