@@ -21,6 +21,7 @@ from ..speculation.test_mutants_of_drafts import MUTANTS as OF_DRAFTS
 from .harness import Fire, make, random_operations
 from .mutants_of_rows import MUTANTS as OF_ROWS
 from .mutants_of_steps import MUTANTS as OF_STEPS
+from .mutants_of_tables import MUTANTS as OF_TABLES
 
 SEEDS = {
     "move without forbidden": 2, "swap without forbidden": 2, "metadata not refreshed by swaps": 7,
@@ -47,7 +48,7 @@ class Mutant:
         return (self.seed, *sorted((name, str(value)) for name, value in self.switches.items()))
 
 
-MUTANTS = [Mutant(*entry) for entry in (*OF_ROWS, *OF_STEPS)]
+MUTANTS = [Mutant(*entry) for entry in (*OF_ROWS, *OF_STEPS, *OF_TABLES)]
 CONTROLS = {mutant.control: mutant for mutant in MUTANTS}
 
 
