@@ -15,6 +15,11 @@ BLOCK_TABLE = "block_table"
 _FAMILY = (BLOCK_TABLE, "block_rows", "block_diffs")
 
 
+def brings_tables(buffer: str) -> bool:
+    """Whether copies of this buffer bring block tables: `block_table.1` does, `positions` does not."""
+    return buffer.split(".")[0] in _FAMILY
+
+
 def table_buffers(recording: TableSource) -> dict[str, int]:
     """Buffers that brought block tables in counted steps and how many copies each had, most first; equal ones by name.
 
@@ -25,7 +30,7 @@ def table_buffers(recording: TableSource) -> dict[str, int]:
         rows = process.counted("copies")
         codes, names = rows[~rows.matches("direction", "d2h")].coded("buffer")
         for code, name in enumerate(names):
-            found = int(np.count_nonzero(codes == code)) if name.split(".")[0] in _FAMILY else 0
+            found = int(np.count_nonzero(codes == code)) if brings_tables(name) else 0
             if found:
                 counts[name] = counts.get(name, 0) + found
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0] != BLOCK_TABLE, item[0])))

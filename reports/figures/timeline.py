@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from ...analysis.table_copies import brings_tables
 from ..document import Figure
 from ..formatting import duration
 from ..views.timeline import Bar, StepTimeline
@@ -60,7 +61,7 @@ def _hover(bar: Bar, origin_ns: int) -> str:
 
 def _colour(bar: Bar) -> str:
     if bar.role == "copy":
-        colour = palette.COPY if bar.name == "block_table" else palette.HIDDEN
+        colour = palette.COPY if brings_tables(bar.name) else palette.HIDDEN
     elif bar.phase in palette.PHASE_COLOURS and bar.role in ("range", "kernel"):
         colour = palette.PHASE_COLOURS[bar.phase]
     elif bar.role == "phase":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..document import Answer, Cell, Missing, Section
 from ..figures.palette import RANGE_COLOURS
 from ..formatting import duration, percent
@@ -43,16 +45,19 @@ def answer(question: int, words: str, figures: tuple[tuple[str, Cell], ...], hre
 
 def phase_words(view: PhaseView) -> str:
     """The answer to the first question."""
-    known = {row["name"]: row["p50_ns"] for row in records(view.summary.host) if row["p50_ns"] is not None}
-    whole = sum(known.values())
-    if not whole:
+    known = [row for row in records(view.summary.host) if row["p50_ns"] is not None]
+    if not any(row["p50_ns"] for row in known):
         return "Not measured: no counted step has a phase with a host time."
-    parts = ", ".join(
-        f"{name.replace('_', ' ')} {duration(value)} ({percent(value / whole)})"
-        for name, value in sorted(known.items(), key=lambda item: -item[1])
-    )
+    parts = ", ".join(map(_phase_words, sorted(known, key=lambda row: -row["p50_ns"])))
     period = "" if view.period_p50_ns is None else f"A step takes {duration(view.period_p50_ns)} (median period). "
-    return f"{period}Median host time: {parts}.{_range_words(view)}{_overlap_words(view)}{_tail_words(view)}"
+    head = f"{period}Median host time, and share of all periods: {parts}."
+    return f"{head}{_range_words(view)}{_overlap_words(view)}{_tail_words(view)}"
+
+
+def _phase_words(row: dict[str, Any]) -> str:
+    """The share is of what all counted steps took together: medians of a ragged run don't add up to its period."""
+    share = "" if row["share"] is None else f" ({percent(row['share'])})"
+    return f"{row['name'].replace('_', ' ')} {duration(row['p50_ns'])}{share}"
 
 
 def _range_words(view: PhaseView) -> str:

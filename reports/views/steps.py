@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ...analysis.table_copies import table_buffer
 from ...analysis.tables import BoolArray, LongArray, Process, TableSource, counted_steps, flags, ints, processes
 from .timeline import StepTimeline, step_timeline
 
@@ -25,7 +26,8 @@ def gather_timelines(recording: TableSource, exposures: pd.DataFrame) -> tuple[S
     process = next((p for p in processes(recording) if len(p.table("steps"))), None)
     if process is None:
         return ()
-    lines = (step_timeline(process, chosen.step, chosen.why) for chosen in choose_steps(process, exposures))
+    buffer = table_buffer(recording)
+    lines = (step_timeline(process, chosen.step, chosen.why, buffer) for chosen in choose_steps(process, exposures))
     return tuple(line for line in lines if line is not None)
 
 

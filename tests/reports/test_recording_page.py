@@ -31,9 +31,22 @@ def test_a_recording_without_copies_says_so_everywhere(recordings):
     assert view.figure("exposed").reason == "no copy of the buffer was recorded in a counted step"
 
 
+def test_shares_in_the_answer_are_of_all_periods_and_not_of_the_sum_of_medians(recordings):
+    # GIVEN five counted steps of 1 ms, the last of which takes 4 ms longer in `sample`
+    recording = recordings(6)
+    phases, steps = recording.tables["phases"], recording.tables["steps"]
+    late = (phases["step"] == 5) & (phases["name"] == "sample")
+    phases.loc[late, "host_ns"] += 4_000_000
+    steps.loc[steps["step"] == 5, "period_ns"] += 4_000_000
+
+    # THEN the median does not move, and its share is 6.5 of 9 ms
+    words = " ".join(render(recording, "text").split())
+    assert "sample 500 µs (72.2 %), preprocess 300 µs (16.7 %)" in words
+
+
 def test_the_answers_carry_the_figures(recordings):
     text = render(recordings(6, copy_us=200), "text")
-    assert "sample 500 µs (50.0 %), preprocess 300 µs (30.0 %)" in text
+    assert "sample 500 µs (50.0 %), preprocess 300 µs (30.0 %)" in " ".join(text.split())
     assert "24.5 % of it, 49.0 µs, is exposed" in " ".join(text.split())
     assert "2 of 2 staged buffers are pinned; a slot is reused up to 2 times." in text
     assert "4 of 5 counted steps replayed a graph; 25.0 % of their tokens are padding." in text
