@@ -1,0 +1,53 @@
+"""What a gate hands to whoever writes it down: the verdicts, and what they were measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .suite import SuiteVerdict
+
+_UNITS = {"ns": "ns", "us": "us", "ms": "ms", "s": "s", "bytes": "bytes", "share": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A metric's own value in one arm: the median over launches, and their smallest and largest. Not a comparison."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Both arms' values; None where an arm has none. Of a stored history `base` is that of all stored results."""
+
+    base: Level | None
+    head: Level | None
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """The one object that outputs are made from.
+
+    kind        "paired": both arms side by side; "history": a new result against stored ones, the weaker promise
+    base, head  the arms as the user named them
+    machine     the environment, see `fingerprint`
+    notes       sentences for people: dropped pairs, the calibration, what was left out
+    levels      (point, metric) -> the arms' own values, in the metric's unit
+    """
+
+    suite: SuiteVerdict
+    kind: Literal["paired", "history"]
+    base: str
+    head: str
+    machine: Mapping[str, object]
+    notes: tuple[str, ...] = ()
+    levels: Mapping[tuple[str, str], Levels] = field(default_factory=dict)
+
+
+def unit_of(metric: str) -> str:
+    """The unit that a metric's name carries: "ns", "bytes", "1" (a share), or "count"."""
+    return next((_UNITS[part] for part in reversed(metric.split("_")) if part in _UNITS), "count")
