@@ -30,7 +30,7 @@ Choice = dict[str, Any]
 
 MAX_POINTS = 100_000
 
-_PLAIN = ("device", "calibration", "cost_model")
+_PLAIN = ("device", "calibration", "cost_model", "claim")
 _SHORT = {
     **{field.name: f"workload.trace.{field.name}" for field in dataclasses.fields(TraceSpec)},
     **{field.name: f"measure.{field.name}" for field in dataclasses.fields(MeasureSpec)},

@@ -26,6 +26,7 @@ from .loading import Tree
 from .typed import convert
 
 DeviceName = Literal["auto", "cpu", "sim", "cuda"]
+Keep = Literal["recording", "blocks"]
 AXES = ("grid", "zip", "points", "exclude")
 
 
@@ -73,6 +74,9 @@ class MeasureSpec:
     interleave      axis (`commit_order`) whose points are measured side by side in one process a launch, in turns
     blocks          turns that each of them gets then;  block_steps  measured steps a turn (in place of `steps`)
     settle_steps    steps before them that are not counted
+    resident        the launches of all such points live side by side, one process for each number of a launch; they
+                    build their arms at the same time and measure one after another
+    keep            "blocks" keeps the turns' periods and series and no recording: for sweeps of hundreds of launches
     """
 
     warmup_steps: int | None = None
@@ -83,11 +87,13 @@ class MeasureSpec:
     blocks: int = 8
     block_steps: int = 50
     settle_steps: int = 3
+    resident: bool = False
+    keep: Keep = "recording"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointSpec:
-    """One point: everything that decides what is measured."""
+    """One point: everything that decides what is measured. `claim` names the claim that it is an arm of (`E1`)."""
 
     workload: WorkloadSpec = field(default_factory=WorkloadSpec)
     runner: RunnerConfig = field(default_factory=RunnerConfig)
@@ -95,6 +101,7 @@ class PointSpec:
     calibration: str = DEFAULT_CALIBRATION
     cost_model: str = DEFAULT_COST_MODEL
     measure: MeasureSpec = field(default_factory=MeasureSpec)
+    claim: str | None = None
 
 
 SECTIONS = tuple(section.name for section in dataclasses.fields(PointSpec))
