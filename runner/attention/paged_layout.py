@@ -1,7 +1,7 @@
 """How one step's attention is cut up: who writes where, which rows are batched, which stand alone.
 
-Made from common metadata once a step and shared by all layers. Host arrays steer the cutting; block ids and slots are
-read from the device tensors, so that a stale or torn table shows in the result as it would on a GPU.
+Made from common metadata once a step and shared by all layers. Host arrays steer the cutting; lengths, block ids and
+slots are read from the device tensors, so that a stale or torn one shows in the result as it would on a GPU.
 """
 
 from __future__ import annotations
@@ -112,10 +112,8 @@ def _first_blocks(
 
 
 def _lengths(common: CommonAttentionMetadata) -> npt.NDArray[np.int32]:
-    """[R'] what the device holds, where that is at hand: the host's may still count drafts that were rejected."""
-    if common.seq_lens.device.type != "cpu":
-        return common.seq_lens_cpu[: common.num_reqs]
-    lengths: npt.NDArray[np.int32] = common.seq_lens[: common.num_reqs].numpy().copy()
+    """[R'] what the device holds: the host's own may still count drafts that were rejected. Waits for a GPU."""
+    lengths: npt.NDArray[np.int32] = common.seq_lens[: common.num_reqs].to("cpu", copy=True).numpy()
     return lengths
 
 

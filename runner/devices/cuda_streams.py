@@ -9,6 +9,10 @@ from .streams import STREAMS
 
 Streams = dict[StreamName, torch.cuda.Stream]
 
+_URGENT: frozenset[StreamName] = frozenset({"output"})
+"""Sampled tokens leave ahead of the next step. At equal priority a GPU that is taking in a long graph attends to their
+stream behind it: on an H200 tokens came 3 ms late, with a graph of 4 ms, in two thirds of a run's blocks of steps."""
+
 _spare: list[Streams] = []
 """Of closed devices. cuBLAS keeps a workspace (32 MiB on an H200) for every stream that it was ever called on, so a
 sweep whose points each made streams of their own would lose one a point."""
@@ -16,7 +20,7 @@ sweep whose points each made streams of their own would lose one a point."""
 
 def take_streams() -> Streams:
     """One stream of each name that no open device uses."""
-    return _spare.pop() if _spare else {name: torch.cuda.Stream() for name in STREAMS}
+    return _spare.pop() if _spare else {name: torch.cuda.Stream(priority=-(name in _URGENT)) for name in STREAMS}
 
 
 def give_streams(streams: Streams) -> None:

@@ -39,13 +39,13 @@ FACTORS = {
 NUM_REQUESTS, NUM_OUTPUTS = 9, 10
 
 
-def refusal(values: dict) -> str | None:
-    """Why a runner on the CPU with these switches is refused."""
+def refusal(values: dict, device: object | None = None) -> str | None:
+    """Why a runner on this device, or on the CPU, is refused with these switches."""
     switches = {name: value for name, value in values.items() if name != "device"}
     config = RunnerConfig(**(SIZES | switches))
     try:
         validate(config)
-        make_attention(config.attention, CpuDevice(Ledger()), config.graph_mode)
+        make_attention(config.attention, device or CpuDevice(Ledger()), config.graph_mode)
     except UsageError as error:
         return str(error)
     return None
@@ -76,8 +76,11 @@ def test_impossible_pairs_are_refused_whatever_stands_beside_them() -> None:
 
 @pytest.mark.parametrize("row", ARRAY.rows, ids=map(str, range(len(ARRAY.rows))))
 def test_the_text_is_hugging_faces(run, reference, hybrid_reference, row) -> None:
-    # GIVEN prompts that are cut, a pool in which requests give way, and a moment when all of them do
-    right = reference if row["kv_groups"] == ("full",) else hybrid_reference[2]
+    answers(run, reference if row["kv_groups"] == ("full",) else hybrid_reference[2], row)
+
+
+def answers(run, right, row) -> None:
+    """GIVEN prompts that are cut, a pool in which requests give way, and a moment when all of them do."""
     requests = [replace(request, output_len=NUM_OUTPUTS) for request in right.requests[:NUM_REQUESTS]]
     known = {req_id: np.asarray(text, dtype=np.int32) for req_id, text in right.outputs.items()}
     sizes = SIZES | {"num_blocks": SIZES["num_blocks"] + 20 * (len(row["kv_groups"]) - 1)}
