@@ -57,6 +57,7 @@ def stored(
 
 def _tell(outcome: HistoryOutcome, markdown: Path | None, junit: Path | None) -> int:
     """Write the verdict wherever it is wanted, and one line of it to stderr."""
+    from ..analysis.gate.result import GateResult
     from ..experiments.files import write_atomically
     from ..reports.gate.junit import render_junit
     from ..reports.gate.markdown import render_gate
@@ -71,7 +72,7 @@ def _tell(outcome: HistoryOutcome, markdown: Path | None, junit: Path | None) ->
     else:
         write_atomically(markdown, text)
     if junit is not None:
-        write_atomically(junit, render_junit(outcome.suite, notes))
+        write_atomically(junit, render_junit(GateResult(outcome.suite, "history", "", "", {}, tuple(notes))))
     typer.echo(f"perf: gate: {last_line(outcome.suite)}", err=True)
     return outcome.suite.exit_code
 

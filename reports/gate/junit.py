@@ -5,59 +5,87 @@ One test case for each point and metric. Numbers stand in the text, since reader
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from ...analysis.gate.matching import ALL
+from ...analysis.gate.result import GateResult, Levels
 from ...analysis.gate.suite import Geomean, SuiteVerdict
 from ...analysis.gate.verdict import Reason, Verdict
+from .characters import readable
 from .words import sentence, signed
 
 _ELEMENTS = {
     Verdict.FAIL: ("failure", "PerfRegression"), Verdict.ERROR: ("error", "NotMeasured"),
     Verdict.INCOMPARABLE: ("skipped", "incomparable"), Verdict.INCONCLUSIVE: ("skipped", "inconclusive"),
 }  # fmt: skip
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render_junit(suite: SuiteVerdict, notes: Sequence[str] = ()) -> str:
-    """`suite` as an XML document, `notes` as its properties; ends with a newline."""
-    cases = [(_case(point.point, point.metric), point.verdict, point.reason, sentence(point)) for point in suite.points]
-    cases += [(_case(ALL, metric), found.verdict, found.reason, _together(found))
-              for metric, found in suite.geomeans.items()]  # fmt: skip
-    if not cases:
-        cases = [(_case(ALL, ALL), suite.verdict, Reason.NOTHING_MEASURED, Reason.NOTHING_MEASURED.value)]
-    kinds = [_ELEMENTS.get(verdict, ("", ""))[0] for _, verdict, _, _ in cases]
+@dataclass(frozen=True, slots=True)
+class _Case:
+    point: str
+    metric: str
+    verdict: Verdict
+    reason: Reason
+    text: str
+
+    @property
+    def element(self) -> str:
+        return _ELEMENTS.get(self.verdict, ("", ""))[0]
+
+
+def render_junit(result: GateResult) -> str:
+    """`result` as an XML document, notes and machine as its properties; ends with a newline."""
+    cases = list(_cases(result)) or [_nothing(result.suite)]
+    kinds = [case.element for case in cases]
     counts = {
         "tests": str(len(cases)), "failures": str(kinds.count("failure")), "errors": str(kinds.count("error")),
     }  # fmt: skip
     root = ElementTree.Element("testsuites", {"name": "perf gate", **counts})
     skipped = str(kinds.count("skipped"))
     group = ElementTree.SubElement(root, "testsuite", {"name": "perf.gate", **counts, "skipped": skipped})
-    if notes:
-        properties = ElementTree.SubElement(group, "properties")
-        for note in notes:
-            ElementTree.SubElement(properties, "property", name="note", value=_NOT_XML.sub("?", note))
-    for case, verdict, reason, text in cases:
-        _write(group, case, (verdict, reason), _NOT_XML.sub("?", text))
+    facts = [("verdict", result.suite.verdict.value), ("base", result.base), ("head", result.head)]
+    facts += [("note", note) for note in result.notes]
+    facts += [(f"machine.{key}", str(value)) for key, value in result.machine.items() if value is not None]
+    properties = ElementTree.SubElement(group, "properties")
+    for name, value in facts:
+        ElementTree.SubElement(properties, "property", name=readable(name), value=readable(value))
+    for case in cases:
+        _write(group, case)
     ElementTree.indent(root)
     return f"<?xml version='1.0' encoding='utf-8'?>\n{ElementTree.tostring(root, encoding='unicode')}\n"
 
 
-def _case(point: str, metric: str) -> tuple[str, str]:
-    return "all points" if point == ALL else point, "measurement" if metric == ALL else metric
+def _cases(result: GateResult) -> Iterator[_Case]:
+    for point in result.suite.points:
+        levels = result.levels.get((point.point, point.metric))
+        text = "; ".join(part for part in (sentence(point), _arms(levels)) if part)
+        yield _Case(point.point, point.metric, point.verdict, point.reason, text)
+    for metric, found in result.suite.geomeans.items():
+        yield _Case(ALL, metric, found.verdict, found.reason, _together(found))
 
 
-def _write(
-    group: ElementTree.Element, case: tuple[str, str], said: tuple[Verdict, Reason], text: str
-) -> None:
-    names = [_NOT_XML.sub("?", part) for part in case]
-    node = ElementTree.SubElement(group, "testcase", classname=f"perf.{names[1]}", name="::".join(names))
-    verdict, reason = said
-    if verdict in _ELEMENTS:
-        element, kind = _ELEMENTS[verdict]
-        ElementTree.SubElement(node, element, type=kind, message=f"{verdict.value} {reason.value}").text = text
+def _nothing(suite: SuiteVerdict) -> _Case:
+    return _Case(ALL, ALL, suite.verdict, Reason.NOTHING_MEASURED, Reason.NOTHING_MEASURED.value)
+
+
+def _write(group: ElementTree.Element, case: _Case) -> None:
+    point = "all points" if case.point == ALL else readable(case.point)
+    metric = "measurement" if case.metric == ALL else readable(case.metric)
+    node = ElementTree.SubElement(group, "testcase", classname=f"perf.{metric}", name=f"{point}::{metric}")
+    if case.element:
+        kind = _ELEMENTS[case.verdict][1]
+        message = f"{case.verdict.value} {case.reason.value}"
+        ElementTree.SubElement(node, case.element, type=kind, message=message).text = readable(case.text)
+
+
+def _arms(levels: Levels | None) -> str:
+    """"base 11.84, head 12.41", in the metric's own unit, which its name carries."""
+    if levels is None:
+        return ""
+    found = (("base", levels.base), ("head", levels.head))
+    return ", ".join(f"{arm} {level.value:.6g}" for arm, level in found if level is not None)
 
 
 def _together(found: Geomean) -> str:

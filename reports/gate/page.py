@@ -1,0 +1,96 @@
+"""The gate's verdict as a page: what was judged, the effects with their intervals, every point."""
+
+from __future__ import annotations
+
+import math
+
+from ...analysis.gate.point import PointVerdict
+from ...analysis.gate.result import GateResult, Level, Levels, unit_of
+from ...analysis.gate.suite import SuiteVerdict
+from ..document import Block, Cell, Column, Document, Facts, Missing, Quantity, Row, Section, Table, Words
+from .forest import effects_chart
+from .order import counts, worst_first
+from .words import last_line, signed
+
+_NANOSECONDS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+def gate_document(result: GateResult) -> Document:
+    """The page of `result`."""
+    suite = result.suite
+    verdict: list[Block] = [Words(last_line(suite), emphasis=True), Words(f"{counts(suite)}.")]
+    verdict += [Words(note) for note in result.notes]
+    sections = [
+        Section("verdict", "Verdict", (*verdict, *_together(suite)), brief=True),
+        *([Section("effects", "Effects", (chart,))] if (chart := effects_chart(suite)) else []),
+        Section("points", "Points", (_points(result),)),
+        Section("machine", "Machine", (_machine(result),)),
+    ]
+    how = "both arms side by side" if result.kind == "paired" else "against stored results"
+    subtitle = f"head {result.head or 'not named'} against base {result.base or 'not named'}, {how}"
+    return Document(f"perf gate: {suite.verdict.value}", subtitle, tuple(sections))
+
+
+def _together(suite: SuiteVerdict) -> tuple[Block, ...]:
+    if not suite.geomeans:
+        return ()
+    columns = (
+        Column("metric"), Column("points", "count", numeric=True), Column("head against base", numeric=True),
+        Column("90 % interval", numeric=True), Column("verdict"), Column("why"),
+    )  # fmt: skip
+    rows = tuple(
+        Row((
+            metric, Quantity(found.points, "count"), signed(found.effect),
+            f"{signed(found.low)} to {signed(found.high)}", found.verdict.value, found.reason.value,
+        ))
+        for metric, found in suite.geomeans.items()
+    )  # fmt: skip
+    return (Table("All points together (geometric means)", columns, rows),)
+
+
+def _points(result: GateResult) -> Table:
+    columns = (
+        Column("verdict"), Column("point"), Column("metric"), Column("base", numeric=True),
+        Column("head", numeric=True), Column("effect", numeric=True), Column("90 % interval", numeric=True),
+        Column("least effect", numeric=True), Column("Holm p", numeric=True), Column("launches", "count", numeric=True),
+        Column("why"),
+    )  # fmt: skip
+    rows = tuple(_row(point, result) for point in worst_first(result.suite))
+    return Table("Every point and metric, the worst first", columns, rows, filterable=len(rows) > 12)
+
+
+def _row(point: PointVerdict, result: GateResult) -> Row:
+    name = point.point, point.metric
+    levels = result.levels.get(name, Levels(None, None))
+    figures, p_value = point.figures, result.suite.holm_p.get(name)
+    unknown = Missing(point.reason.value)
+
+    def fraction(value: float | None) -> Cell:
+        return unknown if value is None else signed(value)
+
+    interval: Cell = unknown
+    if figures is not None and figures.low is not None:
+        interval = f"{signed(figures.low)} to {signed(figures.high)}"
+    return Row((
+        point.verdict.value, point.point, point.metric,
+        _level(levels.base, point.metric, unknown), _level(levels.head, point.metric, unknown),
+        fraction(None if figures is None else figures.effect), interval,
+        fraction(None if figures is None else figures.least_effect),
+        unknown if p_value is None else f"{p_value:.2g}",
+        unknown if figures is None else Quantity(figures.launches, "count"),
+        "; ".join(part for part in (point.reason.value, point.detail) if part),
+    ))  # fmt: skip
+
+
+def _level(level: Level | None, metric: str, unknown: Missing) -> Cell:
+    if level is None or not math.isfinite(level.value):
+        return unknown
+    unit = unit_of(metric)
+    if unit in _NANOSECONDS:
+        return Quantity(level.value * _NANOSECONDS[unit], "ns")
+    return Quantity(level.value, "bytes" if unit == "bytes" else "fraction" if unit == "1" else "count")
+
+
+def _machine(result: GateResult) -> Facts:
+    known = tuple((key, str(value)) for key, value in result.machine.items() if value is not None)
+    return Facts("Where it was measured", known or (("environment", Missing("no result says")),))
