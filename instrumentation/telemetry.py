@@ -14,6 +14,7 @@ from typing import Any
 
 from .recording.registry import Value
 from .recording.schema import TELEMETRY
+from .visible import first_handle
 
 _COLUMNS = tuple(column.name for column in TELEMETRY)
 _INT64_MAX = 2**63 - 1
@@ -32,12 +33,12 @@ def _load_nvml() -> Any:
 
 
 class TelemetrySampler:
-    """Samples one GPU. `nvml` is the module, None when it is unavailable; `reasons` says why columns are null.
+    """Samples the GPU that CUDA's device 0 is. `reasons` says why columns are null, `unavailable` why all are.
 
     `load` gives the NVML module; tests hand in their own.
     """
 
-    def __init__(self, device_index: int = 0, *, load: Callable[[], Any] = _load_nvml) -> None:
+    def __init__(self, *, load: Callable[[], Any] = _load_nvml) -> None:
         self.reasons: dict[str, str] = {}
         self.unavailable: str | None = None
         self._nvml: Any = None
@@ -50,7 +51,7 @@ class TelemetrySampler:
             return
         try:
             nvml.nvmlInit()
-            self._handle = nvml.nvmlDeviceGetHandleByIndex(device_index)
+            self._handle = first_handle(nvml)
         except Exception as error:  # noqa: BLE001 - also another package named pynvml, which has none of these names
             self._give_up(f"NVML cannot be used: {error}")
             return
@@ -79,6 +80,14 @@ class TelemetrySampler:
         }
         known: dict[str, Value] = {name: self._ask(name, query) for name, query in asked.items()}
         return {"nvml": "ok", **known, "gpu_mig": self._mig}
+
+    def processes(self) -> frozenset[int] | None:
+        """Ids of the processes that compute on the device, as the driver counts them; None where it does not say."""
+        if self._nvml is None:
+            return None
+        nvml, handle = self._nvml, self._handle
+        running = self._ask("processes", lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+        return None if running is None else frozenset(int(one.pid) for one in running)
 
     def diagnostics(self) -> tuple[tuple[str, str, str], ...]:
         """(table, column, reason) for each column of `telemetry` that is null."""
