@@ -20,7 +20,7 @@ COLUMNS = {
 def pinned_reuse(recording: TableSource) -> pd.DataFrame:
     """A row a buffer, in order of first appearance in `buffers`, then of buffers known from copies only.
 
-    memory            pinned, pageable, or "mixed" where steps differ
+    memory            pinned, pageable, or "mixed" where steps differ; device: the row is about the buffer's device side
     capacity_bytes    the largest that was asked for; reserved_bytes what the allocator locked for it (all slots; the
                       caching host allocator rounds up to a power of two, so this may be nearly twice as much)
     used_*            live bytes of a step's use

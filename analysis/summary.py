@@ -239,9 +239,10 @@ def _buffers(row: _Row, recording: Replays) -> None:
         values, valid = ints(table, name)
         where = "copies" if name == "async_pageable" else "buffers"
         row.put(name, total(values[valid]) if valid.any() else None, f"the table {where} is empty")
+    hosts = table[~matches(table, "memory", "device")]
     for name in ("wait", "reserved", "capacity"):
         column = "wait_ns" if name == "wait" else f"{name}_bytes"
-        values, valid = ints(table, column)
+        values, valid = ints(hosts, column)
         reason = _why(recording, "buffers", column, f"no buffer has {column}")
         row.put(f"buffer_{column}", total(values[valid]) if valid.any() else None, reason)
 

@@ -212,6 +212,7 @@ class Session:
         outcome, device, spec = self._outcome, self.device, self.spec
         meta, writer = self._meta, self._writer
         device.synchronize()
+        self.runner.settle_verdicts()
         self.probe.finish()
         writer.write(self._tally.take(self._ledger))
         writer.write({"calibration": [(None, *row) for row in _calibration(spec, device, meta)]})

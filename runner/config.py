@@ -54,6 +54,9 @@ class RunnerConfig:
                             that is known before, and spoil as many as that says
     correction              who takes rejected drafts off the counts of the step that is prepared meanwhile
     ngram_min, ngram_max    fewest and most tokens that must have occurred before for "ngram" to propose
+    verify_copies           take checksums of staged buffers before their copies, of what arrived, and of block tables
+                            behind their last reader: hazards are observed then, not only known to be possible. It costs
+                            time: nothing else of such a run is worth measuring
     """
 
     max_num_seqs: int = 256
@@ -92,6 +95,7 @@ class RunnerConfig:
     ngram_min: int = 2
     ngram_max: int = 4
     check: CheckMode = "off"
+    verify_copies: bool = False
 
     @property
     def num_drafts(self) -> int:

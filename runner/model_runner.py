@@ -49,6 +49,8 @@ class ModelRunner:
         self.metadata = stages.metadata
         self.executor = stages.executor
         self.sampler = stages.sampler
+        self.settle_verdicts = stages.settle_verdicts
+        """Write the rows of `buffers` that wait for a checksum (`verify_copies`); after the device was waited for."""
         flight = stages.flight
         self.drafter = flight.drafter
         self.outputs = make_outputs(device, probe, self.state, checks.after_sample, flight.handoff, flight.drafter)

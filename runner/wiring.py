@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -70,6 +70,7 @@ class Stages:
     executor: Executor
     sampler: Sampler
     flight: TokenFlight
+    settle_verdicts: Callable[[], None]
 
 
 def build_stages(site: Site) -> Stages:
@@ -77,7 +78,8 @@ def build_stages(site: Site) -> Stages:
     config, device = site.config, site.device
     ordering = make_copy_ordering(device, config.copy_stream, config.device_buffers, config.staging)
     buffers = BufferFactory(
-        device, site.ledger, config.staging, ring_slots=config.ring_slots, road=ordering.road
+        device, site.ledger, config.staging, ring_slots=config.ring_slots, road=ordering.road,
+        verify=config.verify_copies,
     )
     tables = build_block_tables(site, buffers, ordering)
     small = make_small_inputs(config.h2d_packing, buffers, small_fields(config, site.rows), ordering.stream)
@@ -106,6 +108,7 @@ def build_stages(site: Site) -> Stages:
         executor=executor,
         sampler=Sampler(device, model, site.probe, config, flight.ring),
         flight=flight,
+        settle_verdicts=buffers.flush,
     )
 
 

@@ -113,7 +113,7 @@ DISPATCH = (
 BUFFERS = (
     Column("buffer", "string"),
     *_columns("int64", "capacity_bytes used_bytes reserved_bytes"),
-    Column("memory", "string", "pinned, pageable"),
+    Column("memory", "string", "pinned, pageable; device: the device side of a buffer"),
     *_columns("int64", "slot reuse_count wait_ns"),
     Column("hazard", "string", "none, possible, observed"),
 )

@@ -11,6 +11,8 @@ from ..formatting import cell, duration
 from .cells import bytes_column, count_column, number, records, table, us_column, word
 
 NO_BUFFERS = "the recording holds no use of a staged buffer"
+DEVICE = "device"
+"""Memory of the rows that are about a buffer's device side."""
 
 
 def buffers_section(pinned: pd.DataFrame, origin: str) -> Section:
@@ -42,8 +44,9 @@ def _reuse_table(rows: list[dict[str, Any]], origin: str) -> Block:
         count_column("hazards observed"), count_column("possible"), count_column("without verdict"),
     )
     note = (
-        "Observed: what arrived is not what was sent. Possible: nothing orders the end of the copy before the next"
-        " write of its slot, so that an overwrite could happen."
+        "Observed: what arrived is not what was sent, by checksum. Possible: nothing orders the end of the copy before"
+        " the next write of its slot, so that an overwrite could happen. Memory `device`: the same of a device buffer,"
+        " whose last reader the next copy must not overtake; asked where copies have a stream of their own."
     )
     return table("Memory, reuse and hazards", columns, body, origin, note)
 
@@ -79,11 +82,12 @@ def headline_words(pinned: pd.DataFrame) -> str:
     staged = [row for row in rows if row["uses"]]
     if not staged:
         return f"Not measured: {NO_BUFFERS}."
-    pinned_names = [row["buffer"] for row in staged if row["memory"] == "pinned"]
+    hosts = [row for row in staged if row["memory"] != DEVICE]
+    pinned_names = [row["buffer"] for row in hosts if row["memory"] == "pinned"]
     fake = [row["buffer"] for row in rows if row["async_pageable"]]
-    reuse = max((row["reuse_max"] or 0 for row in staged), default=0)
+    reuse = max((row["reuse_max"] or 0 for row in hosts), default=0)
     sentences = [
-        f"{len(pinned_names)} of {len(staged)} staged buffers are pinned; a slot is reused up to {reuse} times.",
+        f"{len(pinned_names)} of {len(hosts)} staged buffers are pinned; a slot is reused up to {reuse} times.",
         _hazard_words(staged), _wait_words(staged),
     ]
     if fake:
@@ -114,7 +118,7 @@ def headline_figures(pinned: pd.DataFrame) -> tuple[tuple[str, Cell], ...]:
     rows = [row for row in records(pinned) if row["uses"]]
     if not rows:
         return (("staged buffers", Missing(NO_BUFFERS)),)
-    reserved = [row["reserved_bytes"] for row in rows]
+    reserved = [row["reserved_bytes"] for row in rows if row["memory"] != DEVICE]
     whole = Missing("a buffer does not say what it reserves") if None in reserved else Quantity(sum(reserved), "bytes")
     return (
         ("hazards observed", Quantity(_sum(rows, "hazards_observed"), "count")),

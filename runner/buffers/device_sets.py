@@ -20,7 +20,9 @@ class DeviceSets:
         self.count = count
         self.current = count - 1
         self.readers: list[Event | None] = [None] * count
-        """Behind the last operation that reads each set; None where nobody has, or where nobody is to know."""
+        """Behind the last operation that reads each set; None where nobody has, or where copies are in order anyway."""
+        self.exposed = False
+        """Whether the step's copies may overwrite the current set while it is read: nothing orders them behind that."""
 
     def advance(self) -> None:
         """The next step begins."""

@@ -19,6 +19,7 @@ from .shared import SharedPublisher, SharedSlots
 from .slots import FreshPinned, Pageable, PinnedRing, Supply
 from .staged import StagedBuffer, StagedTable
 from .table_pool import TablePool
+from .targets import TargetUses
 
 
 class BufferFactory:
@@ -27,7 +28,7 @@ class BufferFactory:
     staging      pinned_ring, pinned_single, pageable, fresh_pinned, zero_copy (runner.config.Staging)
     ring_slots   slots of a pinned ring
     road         guards and device sets; an event a buffer and one set where none is given
-    verify       checksum every copy; see Publisher
+    verify       checksum every copy, and device tables behind their readers; see Publisher and TargetUses
 
     Where the device cannot do that for want of pinned memory, every buffer is pageable and `memory_reason` says why.
     Raises UsageError for an unknown staging and for a ring without slots.
@@ -88,7 +89,8 @@ class BufferFactory:
             supply: Supply = Pageable(mirror)
         else:
             supply = self._pinned(shape, torch.int32, stream)
-        return StagedTable(mirror, Destination(self._device, gpus, self.road), self._publisher(name, stream, supply))
+        publisher = self._publisher(name, stream, supply, final=True)
+        return StagedTable(mirror, Destination(self._device, gpus, self.road), publisher)
 
     def growing(
         self, name: str, least: int, dtype: torch.dtype, *, stream: StreamName = "compute"
@@ -117,7 +119,11 @@ class BufferFactory:
         self._made.append(publisher)
         return Destination(self._device, gpus, self.road), publisher
 
-    def _publisher(self, name: str, stream: StreamName, supply: Supply) -> Publisher:
+    def _publisher(self, name: str, stream: StreamName, supply: Supply, *, final: bool = False) -> Publisher:
+        """`final`: nothing but copies writes the device side, so that a checksum tells who else did."""
         publisher = Publisher(self._device, self._ledger, name, stream, supply, verify=self._verify)
+        if self.road.apart:
+            checked = self._verify and final
+            publisher.target = TargetUses(self._device, self._ledger, name, self.road, verify=checked)
         self._made.append(publisher)
         return publisher

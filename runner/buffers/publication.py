@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass
-
 import torch
 
 from ...instrumentation.probe.ledger import Ledger
-from ..devices.base import Device, StreamName, Work
-from ..devices.costs import CHECK
+from ..devices.base import Device, StreamName
+from .arrivals import Arrivals, Sum, checksum
 from .slots import Slot, Supply
-
-
-@dataclass(slots=True)
-class _Arrival:
-    """A `buffers` row that waits for its verdict. `arrived` is filled on the device's side, behind the copy."""
-
-    step: int | None
-    row: tuple[object, ...]  # without the hazard
-    hazard: str
-    sent: int
-    arrived: list[torch.Tensor]
-    op: int
+from .targets import TargetUses
 
 
 class Publisher:
@@ -32,8 +18,8 @@ class Publisher:
       possible  the slot was handed to its writer without proof that the copy before had ended (the row is the one of
                 the use that took the slot too early)
       observed  what arrived is not what was sent (the row is the one of the copy that was spoilt); `verify` only
-    With `verify` a checksum is taken on the host before the copy and on the device behind it, and a row is written
-    when its copy has ended: at a later use, or by `flush`. That costs time; it is for tests and checks.
+    With `verify` a checksum is taken on the host before the copy and on the device behind it, and rows are written by
+    `flush`. That costs time; it is for tests and checks. `target` gives verdicts on the device side.
     """
 
     def __init__(
@@ -44,9 +30,9 @@ class Publisher:
         self.supply = supply
         self._device = device
         self._ledger = ledger
-        self._verify = verify
+        self._arrivals = Arrivals(device, ledger, name, stream) if verify else None
+        self.target: TargetUses | None = None  # the factory gives it where copies run apart
         self._reason = f"buffer:{name}"
-        self._arrivals: deque[_Arrival] = deque()
 
     def acquire(self) -> Slot:
         """The next slot that may be written."""
@@ -54,7 +40,7 @@ class Publisher:
 
     def send(self, slot: Slot, dst: torch.Tensor, src: torch.Tensor, changed_bytes: int | None) -> int:
         """Copy `src`, a part of the slot (or what it stands for), to `dst`. Returns the copy's correlation."""
-        sent = self._checksum(src) if self._verify else 0
+        sent = self._checksum(src)
         op = self._device.copy_to_device(
             dst, src, buffer=self.name, stream=self.stream, changed_bytes=changed_bytes
         )
@@ -68,40 +54,24 @@ class Publisher:
             reuse_count, slot.wait_ns,
         )
         hazard = "possible" if slot.exposed else "none"
-        if self._verify:
-            self._expect(row, hazard, sent, dst)
-        else:
+        arrived = None
+        if self._arrivals is None:
             self._ledger.add("buffers", *row, hazard)
+        else:
+            arrived = self._arrivals.expect(self._ledger.step, row, hazard, sent, dst)
+        if op and self.target is not None:
+            self.target.sent(dst, arrived)
         return op
 
     def flush(self) -> None:
         """Write the rows whose copies have ended. After a synchronize these are all."""
-        while self._arrivals and self._device.is_done(self._arrivals[0].op):
-            arrival = self._arrivals.popleft()
-            same = int(arrival.arrived[0].item()) == arrival.sent
-            hazard = arrival.hazard if same else "observed"
-            self._ledger.table("buffers").append((arrival.step, *arrival.row, hazard))
+        if self._arrivals is not None:
+            self._arrivals.flush()
+        if self.target is not None:
+            self.target.flush()
 
-    def _checksum(self, src: torch.Tensor) -> int:
+    def _checksum(self, src: torch.Tensor) -> Sum:
+        if self._arrivals is None:
+            return []
         with self._device.paused():
-            return int(checksum(src).item())
-
-    def _expect(self, row: tuple[object, ...], hazard: str, sent: int, dst: torch.Tensor) -> None:
-        self.flush()
-        with self._device.paused():
-            arrived: list[torch.Tensor] = []
-            self._device.launch(
-                f"check:{self.name}", lambda: arrived.append(checksum(dst)), Work(CHECK), stream=self.stream
-            )
-            op = self._device.record(self.stream).op
-        self._arrivals.append(_Arrival(self._ledger.step, row, hazard, sent, arrived, op))
-
-
-def checksum(tensor: torch.Tensor) -> torch.Tensor:
-    """Position-weighted sum of the bytes modulo 2^64, as a 0-d int64 tensor on the tensor's device.
-
-    Weights are odd multiples, so that no single changed byte and no swap of two different bytes goes unnoticed.
-    """
-    values = tensor.contiguous().view(torch.uint8).flatten().to(torch.int64)
-    weights = torch.arange(values.numel(), device=values.device, dtype=torch.int64) * 0x9E3779B97F4A7 + 1
-    return ((values + 1) * weights).sum()
+            return [checksum(src)]

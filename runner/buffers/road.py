@@ -22,12 +22,16 @@ class Road:
     landing      where copies arrive before they are moved to those; None where they arrive there at once
     arrivals     called where the compute stream has been made to wait for the step's copies, before any other reader:
                  what has to happen to the copied data on the device
+    apart        copies run beside what reads their targets, on a stream of their own
+    behind_readers  called behind the step's last reader of the device tensors, before anybody may overwrite them
     """
 
     make_guard: MakeGuard = EventGuard
     sets: DeviceSets = field(default_factory=DeviceSets)
     landing: Landing | None = None
     arrivals: list[Callable[[], None]] = field(default_factory=list)
+    apart: bool = False
+    behind_readers: list[Callable[[], None]] = field(default_factory=list)
 
     def arrived(self) -> None:
         """The compute stream waits for everything copied so far."""
@@ -35,3 +39,8 @@ class Road:
             self.landing.move()
         for arrival in self.arrivals:
             arrival()
+
+    def read(self) -> None:
+        """Whatever reads the step's device tensors was enqueued."""
+        for look in self.behind_readers:
+            look()

@@ -198,6 +198,10 @@ class Device(Protocol):
         """Whether a host_wait so far proves that operation `op` has ended (happens-before, not mere timing)."""
         ...
 
+    def stream_follows(self, stream: StreamName, op: int) -> bool:
+        """Whether what is enqueued on `stream` next can start only after the end of `op`: by order, not mere timing."""
+        ...
+
     def is_done(self, op: int) -> bool:
         """Whether operation `op` has in fact ended by now. Says nothing of order: see host_has_seen."""
         ...

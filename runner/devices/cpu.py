@@ -117,6 +117,10 @@ class CpuDevice:
         """Always: the call that made `op` returned after its end."""
         return True
 
+    def stream_follows(self, stream: StreamName, op: int) -> bool:
+        """Always, for the same reason."""
+        return True
+
     def is_done(self, op: int) -> bool:
         """Always."""
         return True

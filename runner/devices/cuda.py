@@ -202,6 +202,10 @@ class CudaDevice:
         """Whether a host wait proves that `op` ended."""
         return self._known.seen(op)
 
+    def stream_follows(self, stream: StreamName, op: int) -> bool:
+        """Whether stream order, or a wait, keeps the next operation of `stream` behind `op`."""
+        return self._known.orders(op, stream, self._order.pending(stream))
+
     def is_done(self, op: int) -> bool:
         """Whether `op` is known to have ended, or every stream is idle."""
         return self._known.seen(op) or all(stream.query() for stream in self._streams.values())

@@ -174,6 +174,10 @@ class SimDevice:
         """Whether a host wait proves that `op` ended."""
         return self._lanes.seen(op)
 
+    def stream_follows(self, stream: StreamName, op: int) -> bool:
+        """Whether stream order, or a wait, keeps the next operation of `stream` behind `op`."""
+        return self._lanes.follows(stream, op)
+
     def is_done(self, op: int) -> bool:
         """Whether `op` has ended at the host's present time."""
         return self._lanes.ended(op)

@@ -106,6 +106,10 @@ class SimLanes:
         """Whether the host has proof that `op` ended."""
         return self._known.seen(op)
 
+    def follows(self, stream: StreamName, op: int) -> bool:
+        """Whether the next operation of `stream` starts after `op` by order."""
+        return self._known.orders(op, stream, self._order.pending(stream))
+
     def ended(self, op: int) -> bool:
         """Whether `op` has ended by the host's present time, proof or not."""
         return self._known.seen(op) or self._queues.end_of(op) <= self._clock.now_ns()

@@ -112,3 +112,11 @@ class HappensBefore:
         """Whether the host knows that `op` has ended. A forgotten operation was seen; 0 stands for no operation."""
         node = self._nodes.get(op)
         return node is None or node.number <= self._host[node.stream]
+
+    def orders(self, op: int, stream: StreamName, waits: Iterable[int]) -> bool:
+        """Whether what is enqueued on `stream` next, behind `waits`, starts after the end of `op` by order alone."""
+        node = self._nodes.get(op)
+        if node is None or self.seen(op):
+            return True
+        behind = [self._nodes[awaited].proves for awaited in waits if awaited in self._nodes]
+        return any(proves[node.stream] >= node.number for proves in (self._tails[STREAMS.index(stream)], *behind))

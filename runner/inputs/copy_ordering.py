@@ -71,7 +71,7 @@ class DedicatedStreamOrdering:
 
     def __init__(self, device: Device, sets: DeviceSets, *, guarded: bool = True) -> None:
         self.guard = StepGuard(device, self.stream)
-        self.road = Road(lambda *_: self.guard, sets)
+        self.road = Road(lambda *_: self.guard, sets, apart=True)
         self._device = device
         self._guarded = guarded
         self._sets = sets
@@ -80,8 +80,9 @@ class DedicatedStreamOrdering:
         """Take the next set and let the copy stream wait for the forward that still reads it."""
         self._sets.advance()
         reader = self._sets.readers[self._sets.current]
-        if reader is not None:
+        if reader is not None and self._guarded:
             self._device.stream_wait("copy", reader)
+        self._sets.exposed = reader is not None and not self._device.stream_follows("copy", reader.op)
 
     def before_readers(self) -> None:
         """Let the compute stream wait for the copies."""
@@ -91,8 +92,8 @@ class DedicatedStreamOrdering:
 
     def after_readers(self) -> None:
         """Remember where the compute stream has read everything."""
-        if self._guarded:
-            self._sets.readers[self._sets.current] = self._device.record("compute")
+        self.road.read()
+        self._sets.readers[self._sets.current] = self._device.record("compute")
 
 
 class LandingOrdering:

@@ -22,6 +22,9 @@ class Door:
     def host_has_seen(self, op):
         return False
 
+    def stream_follows(self, stream, op):
+        return False
+
 
 def one_step(ordering):
     ordering.before_copies()
