@@ -22,11 +22,9 @@ from ..errors import UsageError
 from ..runner.config import RunnerConfig
 from ..workloads.regimes import REGIMES
 from .loading import Tree, parse_value
+from .point import Choice
 from .spec import AXES, SECTIONS, MeasureSpec, TraceSpec, WorkloadSpec
 from .typed import unknown
-
-Choice = dict[str, Any]
-"""What one point changes: dotted path -> value."""
 
 MAX_POINTS = 100_000
 

@@ -20,18 +20,42 @@ def write_atomically(path: Path, text: str) -> None:
     sync_folder(path.parent)
 
 
-def publish_folder(temporary: Path, final: Path) -> None:
-    """Force every file of `temporary` to disk, then rename it to `final`, which is replaced if it exists."""
+def publish_folder(temporary: Path, final: Path, trash: Path) -> None:
+    """Force every file of `temporary` to disk, then rename it to `final`; what was there goes to the folder `trash`.
+
+    Each is one rename, so a kill between them leaves the old one aside and nothing half. `trash` is on the same disk;
+    what is left in it may be deleted at any time. From another disk `temporary` is copied first.
+    """
+    temporary = _on_disk_of(temporary, final.parent, trash)
     for file in temporary.rglob("*"):
         if file.is_file():
             with file.open("rb") as handle:
                 os.fsync(handle.fileno())
-    if final.is_dir():
-        shutil.rmtree(final)
-    else:
-        final.unlink(missing_ok=True)
+    aside = trash / f"{final.name}.{os.getpid()}.old"
+    if final.exists():
+        trash.mkdir(parents=True, exist_ok=True)
+        _remove(aside)
+        final.rename(aside)
     temporary.replace(final)
     sync_folder(final.parent)
+    _remove(aside)
+
+
+def _on_disk_of(temporary: Path, target: Path, trash: Path) -> Path:
+    if temporary.stat().st_dev == target.stat().st_dev:
+        return temporary
+    copy = trash / f"{temporary.name}.{os.getpid()}.copy"
+    _remove(copy)
+    shutil.copytree(temporary, copy)
+    shutil.rmtree(temporary, ignore_errors=True)
+    return copy
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

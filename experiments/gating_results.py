@@ -83,7 +83,7 @@ def _sweep(folder: Path) -> Result:
     plan = _parsed(folder / "plan.json")
     points, machines = {}, []
     for point in plan.get("points", []):
-        name = f"{point['slug']}--{point['id']}"
+        name = point.get("folder") or f"{point['slug']}--{point['id']}"
         path = folder / "points" / name
         if not (path / "summary.json").is_file():
             points[name] = {"status": "failed", "reason": "not measured"}

@@ -4,33 +4,19 @@ Commit orders share one runner (`one_runner`); arms that differ in what a runner
 
 One process has one launch's worth of luck (addresses, clocks, neighbours on the machine), and what it has falls on all
 arms alike: what is compared is the difference between arms within a launch, and launches are what is counted. A launch
-is a process of its own, `python -m stepscope.experiments.interleaved SWEEP_FOLDER POINT_ID...`; `sweep` starts it.
+is a process of its own (`workers`).
 """
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Protocol
 
-from ..errors import StepscopeError
-from ..instrumentation.recording.meta import SweepKeys
-from ..runner.models.weights import shared_weights
-from .axes import dig
-from .interrupt import Interrupt
 from .loop import LoopLimits
-from .one_runner import AXIS, OneRunner
-from .plan import Point, parameters
-from .session import Measured, Session
+from .plan import Point
 from .spec import MeasureSpec
-from .store import PointResult, SweepStore
-from .summary import origin_of, summary_of
 
-RECORDING = "recording"
 Blocks = list[dict[str, object]]
 """One arm's blocks, as they are stored: {"order": place among all arms' blocks, "periods_ns": [one a step]}."""
 
@@ -93,77 +79,3 @@ def rotated(points: Sequence[Point]) -> list[Point]:
     """The points of one launch in its own order: what comes of being made first, or next to whom, goes around."""
     first = points[0].repeat % len(points)
     return [*points[first:], *points[:first]]
-
-
-def measure_launch(store: SweepStore, points: Sequence[Point], interrupt: Interrupt) -> None:
-    """Measure the points of one launch and store them. After Ctrl-C nothing is kept: half a launch compares nothing."""
-    started = time.perf_counter()
-    points = rotated(points)
-    folders = [store.begin(point) for point in points]
-    run = _one_runner if points[0].spec.measure.interleave == AXIS else _runners
-    try:
-        with shared_weights():
-            found = run(points, folders, interrupt)
-            for point, folder, (measured, blocks) in zip(points, folders, found, strict=False):
-                record = {
-                    "parameters": parameters(point.spec), **summary_of(measured), **origin_of(measured),
-                    "blocks": blocks,
-                }  # fmt: skip
-                store.finish(folder, PointResult(point, "ok", wall_s=time.perf_counter() - started), record)
-    finally:
-        for folder in folders:
-            store.abandon(folder)  # nothing is there any more where the point was stored
-
-
-def _runners(
-    points: Sequence[Point], folders: Sequence[Path], interrupt: Interrupt
-) -> Iterator[tuple[Measured, Blocks]]:
-    """A runner for each point; nothing after Ctrl-C."""
-    with ExitStack() as stack:
-        sessions = [
-            stack.enter_context(closing(Session(point.spec, folder / RECORDING, sweep=_keys(point))))
-            for point, folder in zip(points, folders, strict=True)
-        ]
-        found = interleave(sessions, points[0].spec.measure, lambda: interrupt.requested)
-        if interrupt.requested:
-            return
-        for session, blocks in zip(sessions, found, strict=True):
-            session.activate()
-            # T(size) is asked for where graphs were padded; it takes seconds, and who padded nothing can do without
-            yield session.finish(own_costs=session.padded), blocks
-
-
-def _one_runner(
-    points: Sequence[Point], folders: Sequence[Path], interrupt: Interrupt
-) -> Iterator[tuple[Measured, Blocks]]:
-    """One runner whose commit order changes from block to block; nothing after Ctrl-C."""
-    with closing(OneRunner([point.spec for point in points], folders[0] / RECORDING)) as shared:
-        found = interleave(shared.arms, points[0].spec.measure, lambda: interrupt.requested)
-        if interrupt.requested:
-            return
-        notes = shared.books()
-        for number, (point, folder, blocks) in enumerate(zip(points, folders, found, strict=True)):
-            yield shared.measured(number, point.spec, folder / RECORDING, _keys(point), notes), blocks
-
-
-def _keys(point: Point) -> SweepKeys:
-    axis = point.spec.measure.interleave
-    arm = dig(parameters(point.spec), axis) if axis else None
-    return SweepKeys(point=point.id, launch=point.repeat, arm=None if arm is None else str(arm))
-
-
-def main(argv: Sequence[str]) -> int:
-    """The process of one launch: 0 done, 130 interrupted, else a line on stderr that says why not."""
-    root, ids = Path(argv[0]), set(argv[1:])
-    try:
-        store = SweepStore.open(root)
-        with Interrupt() as interrupt:
-            measure_launch(store, [point for point in store.plan.points if point.id in ids], interrupt)
-    except StepscopeError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
-    return 130 if interrupt.requested else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

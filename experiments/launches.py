@@ -1,16 +1,13 @@
-"""Which points of a sweep are measured together in one process, and that process."""
+"""Which points of a sweep are measured together in one process, and which may follow one another in one."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
 
-from .interrupt import Interrupt
-from .plan import Point, parameters
-from .store import PointResult, SweepStore
+from .point import Point, parameters
+from .workers.task import Task
 
 
 def launches(points: Sequence[Point]) -> list[list[Point]]:
@@ -24,7 +21,7 @@ def launches(points: Sequence[Point]) -> list[list[Point]]:
 def _launch(point: Point) -> str:
     axis = point.spec.measure.interleave
     if axis is None:
-        return point.id
+        return point.key
     tree = parameters(point.spec)
     *parents, last = axis.split(".")
     below = tree
@@ -34,28 +31,30 @@ def _launch(point: Point) -> str:
     return json.dumps([tree, point.repeat], sort_keys=True)
 
 
-def run_launch(store: SweepStore, points: Sequence[Point], interrupt: Interrupt) -> list[PointResult | None]:
-    """Measure the points side by side in a new process; None for each when Ctrl-C came first.
+def tasks(points: Sequence[Point], *, timeout_s: float | None = None) -> list[Task]:
+    """The tasks of a sweep, in order. An interleaved launch has a process of its own, unless it is resident."""
+    return [
+        Task(number, tuple(group), _process(group[0]), _alone(group[0]), timeout_s)
+        for number, group in enumerate(launches(points))
+    ]
 
-    The process gets Ctrl-C itself, as a member of our group, and keeps nothing. What it wrote to stderr last is the
-    reason of points that it did not store.
+
+def num_resident(points: Sequence[Point]) -> int:
+    """Processes that live side by side: one for each launch of the points that ask for it; 0 where none does."""
+    return max((point.spec.measure.repeats for point in points if point.spec.measure.resident), default=0)
+
+
+def _alone(point: Point) -> bool:
+    return point.spec.measure.interleave is not None and not point.spec.measure.resident
+
+
+def _process(point: Point) -> str:
+    """What points have in common that may be measured in one process: all that takes long to set up.
+
+    The launches of one point never share one: that they do not is what they are for.
     """
-    started = time.perf_counter()
-    package = __package__ or "stepscope.experiments"
-    command = [sys.executable, "-m", f"{package}.interleaved", str(store.root), *(point.id for point in points)]
-    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    _, said = child.communicate()
-    if interrupt.requested or child.returncode == 130:
-        return [None for _ in points]
-    wall_s = time.perf_counter() - started
-    lines = [line for line in said.splitlines() if line.strip()]
-    reason = lines[-1].strip() if lines else f"the process of the launch ended with {child.returncode}"
-    return [_result(store, point, reason, wall_s) for point in points]
-
-
-def _result(store: SweepStore, point: Point, reason: str, wall_s: float) -> PointResult:
-    if store.status(point) == "ok":
-        return PointResult(point, "ok", wall_s=wall_s)
-    result = PointResult(point, "failed", reason, wall_s)
-    store.finish(store.begin(point), result, {"parameters": parameters(point.spec)})
-    return result
+    spec, runner = point.spec, point.spec.runner
+    if spec.measure.resident:
+        return f"launch-{point.repeat}"
+    common = [spec.device, spec.calibration, spec.cost_model, runner.model, runner.model_seed, point.repeat]
+    return hashlib.sha256(json.dumps(common).encode()).hexdigest()[:12]

@@ -10,33 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from ..errors import UsageError
-from .axes import Choice, check_count, expand, put, with_params
+from .axes import check_count, expand, put, with_params
 from .loading import Tree
+from .point import PLAN_VERSION, Choice, Point, parameters, point_entry, read_point
 from .resolve import resolve
 from .spec import PointSpec
-from .typed import convert, refuse_unknown_keys
+from .typed import refuse_unknown_keys
 
-PLAN_VERSION = 1
+__all__ = ["PLAN_VERSION", "Plan", "Point", "make_plan", "parameters", "read_plan"]
+
+_READABLE = (1, 2)
 _SLUG_MAX = 80
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One measurement. `id` is the hash of everything in `spec` and the repeat; `choice` is what its axes chose."""
-
-    id: str
-    slug: str
-    choice: Choice
-    spec: PointSpec
-    repeat: int = 0
-
-    @property
-    def folder(self) -> str:
-        """The name of its folder below `points/`."""
-        return f"{self.slug}--{self.id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +33,13 @@ class Plan:
 
     def to_json(self) -> str:
         """The text of plan.json."""
-        points = [
-            {"id": p.id, "slug": p.slug, "repeat": p.repeat, "choice": p.choice, "parameters": parameters(p.spec)}
-            for p in self.points
-        ]
+        points = [point_entry(point) for point in self.points]
         return json.dumps({"version": PLAN_VERSION, "sources": self.sources, "points": points}, indent=1) + "\n"
 
 
-def parameters(spec: PointSpec) -> dict[str, Any]:
-    """All resolved parameters of a point as plain values, nested by section."""
-    tree = msgspec.to_builtins(spec)
-    assert isinstance(tree, dict)
-    return tree
-
-
-def _identity(spec: PointSpec, repeat: int) -> str:
-    text = json.dumps([parameters(spec), repeat], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:10]
+def _identity(spec: PointSpec) -> str:
+    text = json.dumps([PLAN_VERSION, parameters(spec)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _text(value: object) -> str:
@@ -73,14 +48,12 @@ def _text(value: object) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", str(value)).strip("-") or "null"
 
 
-def _slug(choice: Choice, repeat: int, repeats: int) -> str:
+def _slug(choice: Choice) -> str:
     parts = []
     for path, value in choice.items():
         name = path.rsplit(".", 1)[-1]
         plain_word = isinstance(value, str) and path.startswith(("workload.regime", "device"))
         parts.append(_text(value) if plain_word else f"{name}-{_text(value)}")
-    if repeats > 1:
-        parts.append(f"r{repeat + 1}")
     return ("_".join(parts) or "point")[:_SLUG_MAX].strip("-_.")
 
 
@@ -96,8 +69,8 @@ def _points_of(tree: Tree) -> list[Point]:
             raise UsageError(f"{error} (in the point {at})" if at else str(error)) from error
         repeats = spec.measure.repeats
         check_count(len(points) + repeats, "measure.repeats")
-        for repeat in range(repeats):
-            points.append(Point(_identity(spec, repeat), _slug(choice, repeat, repeats), dict(choice), spec, repeat))
+        identity, slug = _identity(spec), _slug(choice)
+        points += [Point(identity, slug, dict(choice), spec, repeat) for repeat in range(repeats)]
     return points
 
 
@@ -110,11 +83,11 @@ def make_plan(specs: Sequence[tuple[str, Tree]], axes: Mapping[str, list[Any]]) 
     for name, tree in specs:
         try:
             for point in _points_of(with_params(copy.deepcopy(tree), axes)):
-                if point.id in points:
+                if point.key in points:
                     raise UsageError(
-                        f"the point {point.slug} is the same experiment as {points[point.id].slug}; keep one"
+                        f"the point {point.slug} is the same experiment as {points[point.key].slug}; keep one"
                     )
-                points[point.id] = point
+                points[point.key] = point
         except UsageError as error:
             raise UsageError(f"{name}: {error}") from error
     return Plan(tuple(name for name, _ in specs), tuple(points.values()))
@@ -125,14 +98,10 @@ def read_plan(text: str, where: str) -> Plan:
     try:
         tree = json.loads(text)
         version = tree["version"]
-        if version != PLAN_VERSION:
+        if version not in _READABLE:
             raise UsageError(
                 f"{where}: has version {version}, this stepscope reads {PLAN_VERSION}; use the one that wrote it"
             )
-        points = tuple(
-            Point(p["id"], p["slug"], p["choice"], convert(PointSpec, p["parameters"], "parameters"), p["repeat"])
-            for p in tree["points"]
-        )
-        return Plan(tuple(tree["sources"]), points)
+        return Plan(tuple(tree["sources"]), tuple(read_point(p, version) for p in tree["points"]))
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{where}: is not a sweep's plan.json ({type(error).__name__}: {error})") from error

@@ -1,6 +1,12 @@
 """The folder of a sweep: plan.json first, then one folder a point with its recording and summary.json.
 
-A point's folder appears by one rename after everything in it is on disk: it is whole or it is not there.
+    plan.json
+    points/<slug>--<id>/summary.json, recording/        a point of one launch
+    points/<slug>--<id>/summary.json                    a point of several: ok when every launch is
+    points/<slug>--<id>/launch-2/summary.json, recording/
+    .work/                                              what is being measured; dropped when the sweep is opened again
+
+A launch's folder appears by one rename after everything in it is on disk: it is whole or it is not there.
 """
 
 from __future__ import annotations
@@ -8,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,16 +25,20 @@ from .loading import read_text
 from .plan import Plan, Point, read_plan
 
 SUMMARY_VERSION = 1
+WORK = ".work"
+Status = Literal["ok", "failed", "skipped"]
+_STATUSES = ("ok", "failed", "skipped")
 
 
 @dataclass(frozen=True, slots=True)
 class PointResult:
-    """How one point ended; `reason` is empty when it ended well."""
+    """How one point ended; `reason` is empty when it ended well, else `kind` is its class (`workers.failures`)."""
 
     point: Point
-    status: Literal["ok", "failed"]
+    status: Status
     reason: str = ""
     wall_s: float = 0.0
+    kind: str = ""
 
 
 class SweepStore:
@@ -59,8 +70,8 @@ class SweepStore:
         if not path.exists():
             raise UsageError(f"{root}: holds no plan.json, so there is nothing to resume; drop --resume to start")
         stored = read_plan(read_text(path), str(path))
-        if plan is not None and [p.id for p in plan.points] != [p.id for p in stored.points]:
-            differ = len({p.id for p in plan.points} ^ {p.id for p in stored.points})
+        if plan is not None and [p.key for p in plan.points] != [p.key for p in stored.points]:
+            differ = len({p.key for p in plan.points} ^ {p.key for p in stored.points})
             raise UsageError(
                 f"{root}: was made for another plan ({differ} points differ);"
                 " give --resume without specs and parameters, or choose another --out"
@@ -68,19 +79,25 @@ class SweepStore:
         make_writable(root / "points")
         return cls(root, stored)
 
+    def clear_work(self) -> Path:
+        """Drop what a killed driver left unfinished; where to measure. Only for whoever holds the lock."""
+        for leftover in (self.root / WORK, *(self.root / "points").glob(".*.tmp")):
+            shutil.rmtree(leftover, ignore_errors=True)
+        return self.root / WORK
+
     def folder(self, point: Point) -> Path:
         """Where the point's recording and summary.json are, once it has been measured."""
         return self.root / "points" / point.folder
 
     def begin(self, point: Point) -> Path:
         """An empty folder to measure into; `finish` publishes it."""
-        temporary = self.root / "points" / f".{point.folder}.{os.getpid()}.tmp"
+        temporary = self.root / WORK / f"{point.key}.{os.getpid()}"
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         return temporary
 
-    def finish(self, temporary: Path, result: PointResult, record: dict[str, Any]) -> None:
-        """Write summary.json into `temporary` and publish it as the point's folder."""
+    def finish(self, temporary: Path, result: PointResult, record: Mapping[str, Any]) -> None:
+        """Write summary.json into `temporary` and publish it as the point's folder. Raises OSError: a full disk."""
         point = result.point
         head = {
             "version": SUMMARY_VERSION,
@@ -88,12 +105,34 @@ class SweepStore:
             "slug": point.slug,
             "repeat": point.repeat,
             "status": result.status,
+            "kind": result.kind,
             "reason": result.reason,
             "wall_s": round(result.wall_s, 3),
             "choice": point.choice,
         }
         write_atomically(temporary / "summary.json", json.dumps({**head, **record}, indent=1) + "\n")
-        publish_folder(temporary, self.folder(point))
+        final = self.folder(point)
+        final.parent.mkdir(parents=True, exist_ok=True)
+        publish_folder(temporary, final, self.root / WORK)
+        if point.spec.measure.repeats > 1 and not point.stored_as:
+            self.settle(point)
+
+    def settle(self, point: Point) -> None:
+        """Write the summary of a point of several launches: ok when every one of them exists and is."""
+        launches = [other for other in self.plan.points if other.id == point.id]
+        records = [self.record(launch) for launch in launches]
+        bad = [
+            (launch, record) for launch, record in zip(launches, records, strict=True)
+            if record is None or record["status"] != "ok"
+        ]  # fmt: skip
+        told = [f"launch {one.repeat + 1}: {record['reason'] if record else 'not measured yet'}" for one, record in bad]
+        status = {
+            "version": SUMMARY_VERSION, "id": point.id, "slug": point.slug, "choice": point.choice,
+            "launches": len(launches), "launches_ok": len(launches) - len(bad),
+            "status": "failed" if bad else "ok", "reason": "; ".join(told),
+            "kind": next((record.get("kind", "") for _, record in bad if record), "incomplete") if bad else "",
+        }  # fmt: skip
+        write_atomically(self.folder(point).parent / "summary.json", json.dumps(status, indent=1) + "\n")
 
     def abandon(self, temporary: Path) -> None:
         """Drop what an interrupted point has written."""
@@ -106,11 +145,13 @@ class SweepStore:
             record = json.loads(read_text(path))
         except (UsageError, ValueError):
             return None
-        whole = isinstance(record, dict) and record.get("id") == point.id and isinstance(record.get("reason"), str)
-        return record if whole and record.get("status") in ("ok", "failed") else None
+        if not isinstance(record, dict) or record.get("id") != point.id or record.get("repeat") != point.repeat:
+            return None
+        whole = isinstance(record.get("reason"), str) and record.get("status") in _STATUSES
+        return record if whole else None
 
     def status(self, point: Point) -> str | None:
-        """`ok` or `failed` as summary.json says; None for a point without a whole one: it is measured again."""
+        """`ok`, `failed` or `skipped` as summary.json says; None without a whole one: it is measured again."""
         record = self.record(point)
         return None if record is None else str(record["status"])
 

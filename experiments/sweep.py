@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ..errors import StepscopeError, UsageError
-from . import specs
+from ..errors import UsageError
+from . import specs, turnstile
 from .axes import parse_params
+from .driver import Driver, SweepOptions
+from .identity import Identity, differences, identity
 from .interrupt import Interrupt
-from .launches import launches, run_launch
+from .launches import num_resident, tasks
 from .loading import Tree, load_tree
+from .lock import SweepLock
 from .observer import SweepObserver
-from .plan import Plan, Point, make_plan, parameters
+from .plan import Plan, make_plan
 from .spec import SECTIONS, resolve_paths
-from .store import PointResult, SweepStore
+from .store import SweepStore
+from .workers.launcher import Launcher, Workers
+from .workers.process import WorkerProcess
 
-if TYPE_CHECKING:
-    from .measure import Measured
+DEFAULTS = SweepOptions()
+MakeLauncher = Callable[[Path], Launcher]
 
 RESULTS = Path("sweep-out")
 """Where sweeps go that were given no folder."""
@@ -30,18 +33,26 @@ RESULTS = Path("sweep-out")
 
 @dataclass(frozen=True, slots=True)
 class SweepOutcome:
-    """How a sweep ended: points by status, and whether Ctrl-C cut it short."""
+    """How a sweep ended.
+
+    num_ok                   points that are there, those of earlier runs included
+    num_failed, num_skipped  of this run
+    interrupted              Ctrl-C cut it short
+    stopped                  why it ended before its last point; empty when it did not
+    """
 
     num_ok: int
     num_failed: int
     interrupted: bool
+    num_skipped: int = 0
+    stopped: str = ""
 
     @property
     def exit_code(self) -> int:
-        """0, 3 when points failed, 130 when interrupted."""
+        """0, 3 when points failed or were skipped, 130 when interrupted."""
         if self.interrupted:
             return 130
-        return 3 if self.num_failed else 0
+        return 3 if self.num_failed or self.num_skipped else 0
 
 
 def load_specs(paths: Sequence[Path]) -> list[tuple[str, Tree]]:
@@ -85,74 +96,61 @@ def _latest() -> Path:
     return found[-1]
 
 
-def run_sweep(store: SweepStore, observer: SweepObserver) -> SweepOutcome:
-    """Measure every point that has not ended well yet. A point that fails is recorded, and the sweep goes on."""
-    missing = [point for point in store.plan.points if store.status(point) != "ok"]
-    observer.started(len(store.plan.points), len(store.plan.points) - len(missing))
-    try:
-        num_failed, interrupted = _measure_all(store, missing, observer)
-    finally:
-        observer.ended()
-    return SweepOutcome(len(store.done()), num_failed, interrupted)
+def run_sweep(
+    store: SweepStore, observer: SweepObserver, launcher: MakeLauncher | None = None,
+    options: SweepOptions = DEFAULTS,
+) -> SweepOutcome:  # fmt: skip
+    """Measure every point that has not ended well yet. A point that fails is recorded, and the sweep goes on.
+
+    `launcher` makes the workers, given a folder for their files; None: one worker process. Raises UsageError when
+    somebody else works on this sweep, when what it holds was measured with another engine, or when the disk is full.
+    """
+    make = launcher or (lambda scratch: local_workers(scratch, num_resident(store.plan.points)))
+    with SweepLock(store.root) as lock:
+        scratch = store.clear_work()
+        engine = check_engine(store, allow_mixed=options.allow_mixed)
+        missing = [point for point in store.plan.points if store.status(point) != "ok"]
+        observer.started(len(store.plan.points), len(store.plan.points) - len(missing))
+        workers = make(scratch)
+        driver = Driver(store, workers, observer, options, lock)
+        try:
+            with Interrupt() as interrupt:
+                tally = driver.run(tasks(missing, timeout_s=options.timeout_s), interrupt, engine)
+        except KeyboardInterrupt:  # the second one: nothing is waited for
+            tally = driver.tally
+            tally.interrupted = True
+        finally:
+            workers.close()
+            store.clear_work()
+            observer.ended()
+    return SweepOutcome(len(store.done()), tally.num_failed, tally.interrupted, tally.num_skipped, tally.stopped)
 
 
-def _measure_all(store: SweepStore, missing: Sequence[Point], observer: SweepObserver) -> tuple[int, bool]:
-    """(points that failed, whether Ctrl-C cut it short)."""
-    from ..runner.models.weights import shared_weights
-
-    num_failed, interrupted = 0, False
-    with Interrupt() as interrupt, shared_weights():
-        for points in launches(missing):
-            for point in points:
-                observer.point_started(point)
-            if points[0].spec.measure.interleave is None:
-                results = [_run_point(store, points[0], interrupt)]
-            else:
-                results = run_launch(store, points, interrupt)
-            for result in results:
-                if result is not None:
-                    num_failed += result.status == "failed"
-                    observer.point_finished(result)
-            if None in results:
-                interrupted = True
-                break
-    return num_failed, interrupted
+def local_workers(scratch: Path, resident: int = 0) -> Launcher:
+    """A worker process on this machine; or as many as live side by side and take turns by themselves."""
+    if not resident:
+        return Workers([WorkerProcess(scratch / "worker-0")])
+    environ = {turnstile.ENVIRONMENT: str(scratch / "turnstile")}
+    return Workers([WorkerProcess(scratch / f"worker-{number}", environ=environ) for number in range(resident)])
 
 
-def _run_point(store: SweepStore, point: Point, interrupt: Interrupt) -> PointResult | None:
-    """Measure and store one point; None when Ctrl-C came first."""
-    from .summary import origin_of, summary_of
+def check_engine(store: SweepStore, *, allow_mixed: bool) -> Identity | None:
+    """The identity behind the points that are there; None where there are none, or where any is welcome.
 
-    folder = store.begin(point)
-    started = time.perf_counter()
-    try:
-        measured = _measured(point, folder / "recording", interrupt)
-        if interrupt.requested:
-            store.abandon(folder)
-            return None
-        record = {**summary_of(measured), **origin_of(measured)}
-        result = PointResult(point, "ok", wall_s=time.perf_counter() - started)
-    except KeyboardInterrupt:
-        store.abandon(folder)
+    Raises UsageError when this engine, or this machine, is another one than theirs.
+    """
+    stored = [record.get("environment") or {} for point in store.done() if (record := store.record(point))]
+    if not stored or allow_mixed:
         return None
-    except StepscopeError as error:
-        result, record = _failed(point, str(error), started), {}
-    except Exception as error:  # noqa: BLE001 - one point's defect must not cost the others their results
-        result, record = _failed(point, f"{type(error).__name__}: {error}", started), {}
-    store.finish(folder, result, {"parameters": parameters(point.spec), **record})
-    return result
-
-
-def _measured(point: Point, folder: Path, interrupt: Interrupt) -> Measured:
-    from ..instrumentation.recording.meta import SweepKeys
-    from .measure import measure
-
-    keys = SweepKeys(point=point.id, launch=point.repeat)
-    return measure(point.spec, folder, sweep=keys, interrupted=lambda: interrupt.requested)
-
-
-def _failed(point: Point, reason: str, started: float) -> PointResult:
-    return PointResult(point, "failed", " ".join(reason.split()), time.perf_counter() - started)
+    here = identity()
+    for theirs in stored:
+        found = differences(theirs, here)
+        if found:
+            raise UsageError(
+                f"{store.root}: its points were measured with another engine or machine ({', '.join(found)});"
+                " choose another --out to measure all anew, or add --allow-mixed to keep both"
+            )
+    return stored[0]
 
 
 def report_sweep(store: SweepStore) -> str:

@@ -31,9 +31,9 @@ def _sweep_point(store: SweepStore, point: Point) -> SweepPoint:
     if record is None:
         damaged = (store.folder(point) / "summary.json").exists()
         found = "its summary.json is damaged; measure it again" if damaged else "not measured yet; go on"
-        return SweepPoint(point.id, point.choice, "skipped", f"{found} with --resume", repeat=point.repeat)
+        return SweepPoint(point.key, point.choice, "skipped", f"{found} with --resume", repeat=point.repeat)
     return SweepPoint(
-        point.id,
+        point.key,
         point.choice,
         record["status"],
         record["reason"],
@@ -54,7 +54,7 @@ def _representatives(store: SweepStore) -> tuple[list[tuple[str, Recording]], li
     unreadable: list[str] = []
     for point in store.done()[-MAX_REPRESENTATIVES:]:
         try:
-            loaded.append((point.slug, Recording.load(store.folder(point) / "recording")))
+            loaded.append((point.title, Recording.load(store.folder(point) / "recording")))
         except UsageError as error:  # its figures stand in its summary: the others need not go without their report
-            unreadable.append(f"{point.slug} is shown without its recording: {error}")
+            unreadable.append(f"{point.title} is shown without its recording: {error}")
     return loaded, unreadable

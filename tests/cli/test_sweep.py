@@ -20,6 +20,17 @@ measure: {steps: 3}
 grid: {commit_order: [first, last]}
 """
 
+FLAWED = """\
+from stepscope.experiments.workers import measuring
+real = measuring.measure
+def flawed(spec, folder, **keywords):
+    if spec.runner.commit_order == "first":
+        raise RuntimeError("the first\\narm breaks")
+    return real(spec, folder, **keywords)
+measuring.measure = flawed
+work = measuring.measure_task
+"""
+
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Path:
@@ -72,25 +83,29 @@ def test_a_sweep_ends_with_its_points_a_summary_and_a_page(
 def test_a_point_that_fails_is_recorded_and_the_sweep_goes_on(
     perf: Callable[..., object], spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from stepscope.experiments import measure as module
+    # GIVEN a worker whose first point breaks
+    from stepscope.experiments import sweep as module
+    from stepscope.experiments.workers.launcher import Workers
+    from stepscope.experiments.workers.process import WorkerProcess
 
-    real = module.measure
+    flawed = tmp_path / "flawed.py"
+    flawed.write_text(FLAWED)
+    real, environ = module.local_workers, {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
 
-    def flawed(point_spec, folder, **keywords):  # type: ignore[no-untyped-def]
-        if point_spec.runner.commit_order == "first":
-            raise RuntimeError("the first\narm breaks")
-        return real(point_spec, folder, **keywords)
+    def flawed_workers(scratch: Path, resident: int) -> Workers:
+        return Workers([WorkerProcess(scratch, work="flawed:work", environ=environ)])
 
-    monkeypatch.setattr(module, "measure", flawed)
+    monkeypatch.setattr(module, "local_workers", flawed_workers)
     out = tmp_path / "results"
     ended = perf("sweep", spec, "--out", out)
     assert ended.code == 3
     found = summaries(out)
     assert found["commit_order-first"]["status"] == "failed"
     assert found["commit_order-first"]["reason"] == "RuntimeError: the first arm breaks"
+    assert found["commit_order-first"]["kind"] == "error"
     assert found["commit_order-last"]["status"] == "ok"
     # AND --resume measures only what failed
-    monkeypatch.setattr(module, "measure", real)
+    monkeypatch.setattr(module, "local_workers", real)
     again = perf("sweep", "--resume", "--out", out)
     assert (again.code, again.err.splitlines()[0]) == (0, "2 points, 1 measured before")
     assert summaries(out)["commit_order-first"]["status"] == "ok"

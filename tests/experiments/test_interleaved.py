@@ -4,7 +4,6 @@ import json
 
 import pytest
 from stepscope.errors import UsageError
-from stepscope.experiments import launches as launches_module
 from stepscope.experiments.interleaved import interleave, rotated, turns
 from stepscope.experiments.launches import launches
 from stepscope.experiments.observer import Unwatched
@@ -13,6 +12,8 @@ from stepscope.experiments.session import Session
 from stepscope.experiments.store import SweepStore
 from stepscope.experiments.sweep import run_sweep
 from stepscope.experiments.sweep_view import sweep_view
+from stepscope.experiments.workers.launcher import Workers
+from stepscope.experiments.workers.process import WorkerProcess
 
 SPEC = {
     "workload": {"regime": "steady", "settings": {"num_reqs": 4}, "scheduler": {"reserve_output": True}},
@@ -88,11 +89,11 @@ def test_a_sweep_runs_each_launch_in_a_process_of_its_own_and_reports_its_blocks
     assert all(len(point.blocks) == 3 for point in sweep_view(store).measured)
 
 
-def test_a_launch_that_fails_gives_the_reason_of_its_points(tmp_path, monkeypatch):
+def test_a_launch_that_fails_gives_the_reason_of_its_points(tmp_path):
     # GIVEN a process that does not come up
-    monkeypatch.setattr(launches_module, "__package__", "stepscope.nowhere")
     store = SweepStore.create(tmp_path / "sweep", make_plan([("spec", SPEC)], {"measure.repeats": [1]}))
-    outcome = run_sweep(store, Unwatched())
+    work = "stepscope.nowhere:work"
+    outcome = run_sweep(store, Unwatched(), lambda scratch: Workers([WorkerProcess(scratch, work=work)]))
     assert (outcome.num_ok, outcome.num_failed, outcome.exit_code) == (0, 2, 3)
     reasons = {store.record(point)["reason"] for point in store.plan.points}
     assert len(reasons) == 1

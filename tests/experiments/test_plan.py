@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from stepscope.errors import UsageError
 from stepscope.experiments.axes import expand, parse_params, with_params
@@ -114,10 +116,25 @@ def test_a_points_id_depends_on_all_that_is_measured_and_on_nothing_else() -> No
     assert resolved.id == plain.id
 
 
-def test_repeats_are_points_of_their_own() -> None:
+def test_launches_share_their_points_id_and_its_folder() -> None:
     points = make_plan([("a.yaml", {**BASE, "measure": {"repeats": 2}})], {}).points
-    assert [(p.slug, p.repeat) for p in points] == [("r1", 0), ("r2", 1)]
-    assert points[0].id != points[1].id
+    assert [(p.slug, p.repeat, p.title) for p in points] == [
+        ("point", 0, "point launch 1"), ("point", 1, "point launch 2")
+    ]  # fmt: skip
+    (identity,) = {p.id for p in points}
+    assert [p.key for p in points] == [f"{identity}-1", f"{identity}-2"]
+    assert [p.folder for p in points] == [f"point--{identity}/launch-1", f"point--{identity}/launch-2"]
+
+
+def test_a_plan_of_the_first_version_keeps_its_folders() -> None:
+    tree = json.loads(make_plan([("a.yaml", {**BASE, "measure": {"repeats": 2}})], {}).to_json())
+    tree["version"] = 1
+    for number, entry in enumerate(tree["points"], start=1):
+        del entry["folder"]
+        entry |= {"id": f"abc{number}", "slug": f"r{number}"}
+    points = read_plan(json.dumps(tree), "plan.json").points
+    assert [p.folder for p in points] == ["r1--abc1", "r2--abc2"]
+    assert len({p.key for p in points}) == 2
 
 
 def test_a_plan_survives_its_file() -> None:
