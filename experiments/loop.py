@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from ..instrumentation.clock import Clock
+from ..instrumentation.probe.api import F
 from ..workloads.scheduler import Scheduler
 from ..workloads.step import StepDelta, StepResult
 from ..workloads.workload import RequestFeed, Workload
@@ -37,6 +38,10 @@ class LoopProbe(Protocol):
 
     def range(self, name: str) -> AbstractContextManager[None]:
         """A range between steps."""
+        ...
+
+    def timed(self, name: str, function: F) -> F:
+        """A function, each call of which is a range."""
         ...
 
 
@@ -100,7 +105,8 @@ class StepLoop:
         self._depth = workload.steps_in_flight
         self._in_flight: deque[Pending] = deque()
         self._probe = probe
-        self._scheduling, self._updating = probe.range("schedule"), probe.range("update_from_output")
+        self._schedule = probe.timed("schedule", self._scheduler.schedule)
+        self._update = probe.timed("update_from_output", self._scheduler.update)
         self._device = device
         self._unanswered: set[str] = set()
         self._num_requests = len(workload.requests)
@@ -187,9 +193,7 @@ class StepLoop:
     def _step(self) -> None:
         if self._num_steps in self._resets:
             self._scheduler.forced_reset()
-        with self._scheduling:
-            delta = self._scheduler.schedule()
-        self._in_flight.append(self._engine.submit(delta))
+        self._in_flight.append(self._engine.submit(self._schedule()))
         self._num_steps += 1
         if len(self._in_flight) >= self._depth:
             self._collect()
@@ -197,8 +201,7 @@ class StepLoop:
     def _collect(self) -> None:
         """Take in the tokens of the oldest step in flight."""
         result = self._in_flight.popleft().result()
-        with self._updating:
-            taken = self._scheduler.update(result)
+        taken = self._update(result)
         self._got += sum(map(len, taken.values()))
         for req_id, unused in self._scheduler.ended.items():
             self._unanswered.discard(req_id)

@@ -47,7 +47,8 @@ class Dispatcher:
         self, rules: DispatchRules, probe: ProbeLike, ledger: Ledger, is_captured: Callable[[GraphKey], bool]
     ) -> None:
         self._rules = rules
-        self._range = probe.range("dispatch")
+        self._choose_early = probe.timed("dispatch", self._by_state)
+        self._choose_late = probe.timed("dispatch", self._by_inputs)
         self._ledger = ledger
         self._is_captured = is_captured
 
@@ -59,15 +60,11 @@ class Dispatcher:
         """The plan of a step with at least one token, before anything is prepared; None where the rules wait."""
         if not self._rules.early:
             return None
-        with self._range:
-            return self.choose(shape_by_state(batch, delta))
+        return self._choose_early(batch, delta)
 
     def after(self, inputs: StepInputs, early: ExecutionPlan | None) -> ExecutionPlan:
         """The plan of the prepared step: the `early` one, or what rules that waited for it say."""
-        if early is not None:
-            return early
-        with self._range:
-            return self.choose(shape_of_inputs(inputs))
+        return self._choose_late(inputs) if early is None else early
 
     def choose(self, shape: BatchShape) -> ExecutionPlan:
         """The plan of a step that has at least one token."""
@@ -76,6 +73,12 @@ class Dispatcher:
             "dispatch", plan.num_tokens, plan.num_reqs, plan.uniform, plan.size, plan.mode, plan.reason
         )
         return plan
+
+    def _by_state(self, batch: InputBatch, delta: StepDelta) -> ExecutionPlan:
+        return self.choose(shape_by_state(batch, delta))
+
+    def _by_inputs(self, inputs: StepInputs) -> ExecutionPlan:
+        return self.choose(shape_of_inputs(inputs))
 
     def _plan(self, shape: BatchShape, uniform: bool) -> ExecutionPlan:
         tokens, reqs = shape.num_tokens, shape.num_reqs

@@ -40,13 +40,14 @@ class ModelRunner:
     ) -> None:
         self.device = device
         self.probe = probe
-        self._updating, self._describing = probe.range("update_states"), probe.range("attention_metadata")
         self.checks = checks
         self.points = points
         self.state = stages.state
         self.inputs = stages.inputs
         self.dispatcher = stages.dispatcher
         self.metadata = stages.metadata
+        self._update_states = probe.timed("update_states", stages.state.update)
+        self._build_metadata = probe.timed("attention_metadata", stages.metadata.build)
         self.executor = stages.executor
         self.sampler = stages.sampler
         self.settle_verdicts = stages.settle_verdicts
@@ -70,15 +71,13 @@ class ModelRunner:
         with self.probe.step(delta.step) as step:
             with step.phase("preprocess"):
                 delta = self.correction.amend(delta)
-                with self._updating:
-                    update = self.state.update(delta)
+                update = self._update_states(delta)
                 if not delta.total_num_scheduled_tokens:
                     return self._idle_step(step, delta, update)
                 early = self.dispatcher.before(batch, delta)
                 inputs = self.inputs.prepare(batch, delta)
                 plan = self.dispatcher.after(inputs, early)
-                with self._describing:
-                    metadata = self.metadata.build(inputs, plan)
+                metadata = self._build_metadata(inputs, plan)
                 inputs = self.inputs.finish(batch, inputs)
             self.checks.after_preprocess(delta, self.state, inputs, self.metadata.common)
             with step.phase("forward"):

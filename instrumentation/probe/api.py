@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class LateStep(Protocol):
@@ -46,8 +48,8 @@ class StepScope(Protocol):
 class ProbeLike(Protocol):
     """The probe that a runner holds. Every call is free of synchronisation and balanced when an exception passes.
 
-    What `range` gives is made once for each name and may be kept: bound in a constructor it saves its look-up in
-    every step.
+    A stage that is a function is best timed as one, with `timed`, in the constructor of who calls it: that costs half
+    of a `with`, and nothing where nobody times. What `range` gives is made once for each name and may be kept.
     """
 
     def step(self, number: int) -> AbstractContextManager[StepScope]:
@@ -58,6 +60,10 @@ class ProbeLike(Protocol):
         """A sub-range of whatever is open, also between steps (`schedule`, `update_from_output`)."""
         ...
 
+    def timed(self, name: str, function: F) -> F:
+        """A function that does the same, and each call of which is a sub-range. Called with positional arguments."""
+        ...
+
     @property
     def scope(self) -> StepScope:
         """The open step, for code that only has the probe; a no-op scope outside steps."""
@@ -65,13 +71,13 @@ class ProbeLike(Protocol):
 
 
 class DeviceMarks(Protocol):
-    """Timing events at phase borders; a device offers this. `mark` may return None where there is no device time."""
+    """Timing events at phase borders; a device offers this. What a mark is, only the device knows."""
 
-    def mark(self) -> int | None:
-        """Record a timing event on the compute stream."""
+    def mark(self) -> Any:
+        """Record a timing event on the compute stream; None where there is no device time."""
         ...
 
-    def resolve_mark(self, mark: int) -> tuple[int, int] | None:
+    def resolve_mark(self, mark: Any) -> tuple[int, int] | None:
         """(time_ns, err_ns), or None while unknown."""
         ...
 

@@ -3,7 +3,7 @@
 A scope keeps its start in itself and notes one tuple when it is left; rows are made from the list later, when somebody
 reads it. What is noted, in the order of happening:
 
-    (scope, start_ns, end_ns)                                       a range was left
+    (scope, start_ns, end_ns)                                       a range was left, or a timed call returned
     (scope, start_ns, end_ns, begin_mark, end_mark, whole)          a phase was left; whole False: by an exception
     Step                                                            a step began; the same object again: it ended
 
@@ -38,6 +38,7 @@ class StepRecord(Protocol):
     start_ns: int
     end_ns: int
     held: bool
+    is_open: bool
 
     def row(self) -> tuple[Any, ...]:
         """The row of the table `steps`."""
@@ -70,10 +71,9 @@ class BorderLog:
         self._ended: deque[StepRecord] = deque()
 
     def settle(self) -> None:
-        """Make rows of everything that was noted; of a step that is held only its scopes."""
-        if self.noted:
-            entries = self.noted.copy()
-            self.noted.clear()
+        """Make rows of everything that was noted up to the open step; of a step that is held only its scopes."""
+        entries = self._whole()
+        if entries:
             self._write(self._uses(entries, [scope for scope in self._scopes() if scope.start_ns is not None]))
         while self._ended and not self._ended[0].held:
             self._steps.append(self._ended.popleft().row())
@@ -83,6 +83,17 @@ class BorderLog:
         self.settle()
         while self._ended:
             self._steps.append(self._ended.popleft().row())
+
+    def _whole(self) -> list[Any]:
+        """What was noted, and is not noted any more; without the step that is open, if one is. How deep its scopes lie
+        is known when those around them were left.
+        """
+        noted = self.noted
+        last = next((at for at in range(len(noted) - 1, -1, -1) if type(noted[at]) is not tuple), None)
+        end = len(noted) if last is None or not noted[last].is_open else last
+        entries = noted[:end]
+        del noted[:end]
+        return entries
 
     def _uses(self, entries: Sequence[Any], opened: Iterable[Scope]) -> list[Use]:
         """In the order of their ends, each with its step. `opened`: what nobody has left yet."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 from .api import DeviceMarks
 from .ledger import Ledger
@@ -11,7 +12,7 @@ MAX_PENDING = 65_536
 """Phases held back at most: a device clock needs seconds before it can be read. Behind an event that never fires the
 oldest ones are given up: null span, counted."""
 
-Entered = tuple[int | None, str, int | None, int | None, int | None]
+Entered = tuple[int | None, str, int | None, Any, Any]
 """(step, name, host_ns, begin_mark, end_mark)."""
 
 
@@ -24,7 +25,7 @@ class PendingPhases:
         self._marks = marks
         self._waiting: deque[Entered] = deque()
 
-    def add(self, step: int | None, name: str, host_ns: int | None, begin: int | None, end: int | None) -> None:
+    def add(self, step: int | None, name: str, host_ns: int | None, begin: Any, end: Any) -> None:
         """Take a phase that was left, with its marks. Without marks there is nothing to wait for."""
         if self._marks is None:
             self._rows.append((step, name, host_ns, None, None, None, None, None))
@@ -60,7 +61,7 @@ class PendingPhases:
             self._write(self._waiting.popleft(), None)
             self.resolve()
 
-    def _window(self, begin_mark: int, end_mark: int) -> tuple[int, int, int] | None:
+    def _window(self, begin_mark: Any, end_mark: Any) -> tuple[int, int, int] | None:
         """(begin_ns, end_ns, err_ns). The errors add up: the bound holds whichever way each mark is off."""
         assert self._marks is not None
         end = self._marks.resolve_mark(end_mark)

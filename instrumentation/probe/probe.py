@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Literal
 
-from .api import DeviceMarks, PatientMarks
+from .api import DeviceMarks, F, PatientMarks
 from .borders import BorderLog
+from .calls import TimedCalls
 from .ledger import Ledger
 from .made import Made
 from .null import NULL_SCOPE, NullScope
@@ -69,24 +70,30 @@ class Probe:
         timed = range_type(noted, clock, nvtx_ranges)
         self._loud = (timed, TimedPhase)
         self._ranges = Made(timed)
+        self._calls = TimedCalls(noted, clock, nvtx_ranges)
         self._phases = Made(lambda name: TimedPhase(name, noted, clock, self._marks, nvtx_ranges))
         self.phases: Callable[[str], AbstractContextManager[None]] = self._phases.__getitem__
         """Gives the shared object of a phase; callers go through the step's scope."""
 
     def step(self, number: int) -> Step:
         """A step; `number` goes into every row that is written while it is open."""
-        return Step(self, number, warmup=self.warmup)
+        return Step(self, number)
 
     def range(self, name: str) -> AbstractContextManager[None]:
         """A sub-range, inside a step or between two. The object is shared by all uses of the name; ranges may nest."""
         return self._ranges[name]
 
+    def timed(self, name: str, function: F) -> F:
+        """`function`, each call of which is a sub-range."""
+        return self._calls.make(NamedRange(name), function)
+
     def be_silent(self, silent: bool) -> None:
         """Between two steps: from now on ranges and phases note nothing, or do again. Steps always have their row.
 
         For measuring what they cost. Their objects are held by whoever enters them, so they change their class: a
-        question asked in each use would cost everybody something, always.
+        question asked in each use would cost everybody something, always. Of a timed function one frame is left.
         """
+        self._calls.be_silent(silent)
         range_class, phase_class = (SilentRange, SilentPhase) if silent else self._loud
         for scope in self._ranges.values():
             scope.__class__ = range_class  # type: ignore[assignment]

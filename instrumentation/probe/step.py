@@ -26,6 +26,7 @@ class StepKeeper(Protocol):
     ledger: Ledger
     now: Callable[[], int]
     last_number: int | None
+    warmup: bool
 
     @property
     def phases(self) -> Callable[[str], AbstractContextManager[None]]:
@@ -42,27 +43,26 @@ class StepKeeper(Protocol):
 
 
 class Step:
-    """The probe's StepScope; each step gets its own.
+    """The probe's StepScope; each step gets its own. What most steps never change stands in the class.
 
     held       its row waits for its tokens
     visible_ns  when they were there, if they were waited for after the step
     is_open    it has begun and not ended
     """
 
-    __slots__ = (
-        "_keeper", "_late", "_later", "_noted", "complete", "end_ns", "held", "is_open", "number", "phase", "start_ns",
-        "visible_ns", "warmup",
-    )  # fmt: skip
     keeps_figures = True
+    held = is_open = _late = False
+    visible_ns: int | None = None
+    start_ns: int
+    end_ns: int
+    complete: bool
+    _noted: dict[str, Figure] | None = None
+    _later: tuple[Callable[[], Mapping[str, Figure]], ...] = ()
 
-    def __init__(self, keeper: StepKeeper, number: int, *, warmup: bool) -> None:
+    def __init__(self, keeper: StepKeeper, number: int) -> None:
         self._keeper = keeper
-        self._noted: dict[str, Figure] | None = None
-        self._later: tuple[Callable[[], Mapping[str, Figure]], ...] = ()
-        self._late = self.held = self.is_open = False
-        self.visible_ns: int | None = None
         self.number = number
-        self.warmup = warmup
+        self.warmup = keeper.warmup
         self.phase = keeper.phases
 
     def note(self, **figures: Figure) -> None:

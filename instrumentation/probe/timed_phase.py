@@ -18,7 +18,7 @@ class TimedPhase(NamedRange):
     what passes there belongs to no phase, and phases have to close to the period.
     """
 
-    __slots__ = ("_append", "_begin_mark", "_end", "_mark", "_now", "_nvtx")
+    __slots__ = ("_append", "_begin_mark", "_end", "_is_plain", "_mark", "_now", "_nvtx")
 
     def __init__(
         self, name: str, noted: list[Any], clock: ProbeClock, marks: DeviceMarks | None, nvtx: NvtxRanges | None
@@ -26,10 +26,11 @@ class TimedPhase(NamedRange):
         super().__init__(name, "phase")
         self._append = noted.append
         self._now = clock.now_ns
-        self._end = clock.now_ns if getattr(clock, "plain", False) else partial(clock.leave, name)
+        self._is_plain = getattr(clock, "plain", False)
+        self._end = clock.now_ns if self._is_plain else partial(clock.leave, name)
         self._mark = None if marks is None else marks.mark
         self._nvtx = nvtx
-        self._begin_mark: int | None = None
+        self._begin_mark: Any = None
 
     def __enter__(self) -> None:
         if self._nvtx is not None:
@@ -43,13 +44,15 @@ class TimedPhase(NamedRange):
     ) -> None:
         """Note the use, with its marks.
 
-        The end mark comes after the range's end, because a declared clock advances there and the event has to lie
-        behind the phase's own host time; the host end is read after the mark, so that the mark's cost counts as the
-        phase's. A phase that an exception leaves gets no end mark and no figures, yet keeps its row: it counts as
-        incomplete.
+        A declared clock advances before the end mark, because the event has to lie behind the phase's own host time;
+        the host end is read after the mark, so that the mark's cost counts as the phase's. A phase that an exception
+        leaves gets no end mark and no figures, yet keeps its row: it counts as incomplete.
         """
-        end_ns, end_mark = self._end(), None
-        if self._mark is not None and kind is None:
+        if self._mark is None or kind is not None:
+            end_ns, end_mark = self._end(), None
+        else:
+            if not self._is_plain:
+                self._end()
             end_mark = self._mark()
             end_ns = self._now()
         self._append((self, self.start_ns, end_ns, self._begin_mark, end_mark, kind is None))

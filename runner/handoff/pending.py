@@ -55,17 +55,12 @@ class SyncOutputs:
         self, device: Device, probe: ProbeLike, state: WorkerState, checked: Checked, drafter: Drafter
     ) -> None:
         self._device, self._state, self._checked, self._drafter = device, state, checked, drafter
-        self._range = probe.range("copy_tokens")
+        self._bring = probe.timed("copy_tokens", self._copy_and_wait)
         self._road = ReturnRoad(device)
 
     def send(self, slot: OutputSlot, inputs: StepInputs, step: StepScope) -> PendingStep:
         """Copy, wait, take the tokens in, propose what comes next."""
-        rows = inputs.num_reqs
-        with self._range:
-            self._road.send(slot, rows)
-            assert slot.event is not None
-            self._device.host_wait(slot.event, "tokens")
-            tokens = tokens_of(slot, rows)
+        tokens = self._bring(slot, inputs.num_reqs)
         slot.step = None
         visible = zip(inputs.req_ids, tokens, inputs.discard.tolist(), strict=True)
         sampled = {req_id: row for req_id, row, hide in visible if not hide}
@@ -77,6 +72,12 @@ class SyncOutputs:
             return result
 
         return PendingStep(inputs.step, finish)
+
+    def _copy_and_wait(self, slot: OutputSlot, rows: int) -> list[tuple[int, ...]]:
+        self._road.send(slot, rows)
+        assert slot.event is not None
+        self._device.host_wait(slot.event, "tokens")
+        return tokens_of(slot, rows)
 
 
 class Reserved(Protocol):
@@ -120,15 +121,14 @@ class AsyncOutputs:
         self.num_drafts = drafter.num_drafts
         self._history: TokensInFlight = TokenRuns(state) if drafter.num_drafts else SingleTokens(state)
         self.drafts: Drafts = {}
-        self._sending, self._collecting = probe.range("copy_tokens"), probe.range("collect_tokens")
-        self._road = OutputStreamRoad(device)
+        self._bring = probe.timed("copy_tokens", OutputStreamRoad(device).send)
+        self._wait = probe.timed("collect_tokens", device.host_wait)
         self._flights: deque[_Flight] = deque()
         self._results: dict[int, StepResult] = {}  # collected, not asked for yet
 
     def send(self, slot: OutputSlot, inputs: StepInputs, step: StepScope) -> PendingStep:
         """Copy on a stream of its own, and keep a place for each token in its request's history."""
-        with self._sending:
-            self._road.send(slot, inputs.num_reqs)
+        self._bring(slot, inputs.num_reqs)
         number = inputs.step
         self._flights.append(_Flight(slot, self._history.reserve(inputs), step.late()))
         shown: np.ndarray[tuple[int], np.dtype[np.bool_]] = ~inputs.discard
@@ -153,8 +153,7 @@ class AsyncOutputs:
         slot, reserved = flight.slot, flight.reserved
         assert slot.event is not None
         with flight.late:
-            with self._collecting:
-                self._device.host_wait(slot.event, "tokens")
+            self._wait(slot.event, "tokens")
             sampled = self._history.take(slot, reserved)
             slot.step = None
             result = StepResult(reserved.step, sampled)

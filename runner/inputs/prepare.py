@@ -77,8 +77,9 @@ class InputPreparation:
         self, probe: ProbeLike, points: ProbePoints, buffers: InputBuffers, tensors: Sequence[DeviceTensors],
         strategies: Strategies,
     ) -> None:  # fmt: skip
-        self._building, self._copying = probe.range("build_indices"), probe.range("copy_inputs")
-        self._mapping = probe.range("slot_mapping")
+        self._build = probe.timed("build_indices", self._build_indices)
+        self._copy = probe.timed("copy_inputs", self._copy_inputs)
+        self._map = probe.timed("slot_mapping", strategies.slots.map)
         self._points = points
         self._buffers = buffers
         self._tensors = tensors
@@ -131,10 +132,8 @@ class InputPreparation:
         use = self._use
         use.ordering.before_copies()
         table_copies = use.commit.before(batch.block_tables, batch.num_reqs)
-        with self._building:
-            host = self._build_indices(batch, delta)
-        with self._copying:
-            copies = self._copy(host)
+        host = self._build(batch, delta)
+        copies = self._copy(host)
         inputs = self._wrap(batch, delta, host, table_copies)
         if use.commit.is_late:
             self._late = (host.flat, copies)
@@ -168,8 +167,7 @@ class InputPreparation:
     def _map_slots(
         self, batch: InputBatch, inputs: StepInputs, flat: FlatIndices, consumes: tuple[int, ...]
     ) -> None:
-        with self._mapping:
-            self._use.slots.map(batch, flat, consumes)
+        self._map(batch, flat, consumes)
         if self._points.active:
             self._points.reach("slot_mapping", inputs=inputs)
 
@@ -214,7 +212,7 @@ class InputPreparation:
         fill()
         self._ids_travel = use.handoff.plan(ids, scheduled, flat, input_ids, fill)
 
-    def _copy(self, host: _HostSide) -> tuple[int, ...]:
+    def _copy_inputs(self, host: _HostSide) -> tuple[int, ...]:
         """Enqueue the small copies, or the one that they are packed into; returns those that slot mapping reads first.
 
         Boundaries and lengths travel whole: their tails are the padding. Tokens travel as far as they are real.

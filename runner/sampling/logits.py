@@ -29,47 +29,43 @@ def deciding_places(inputs: StepInputs) -> tuple[int, torch.Tensor]:
     return inputs.num_reqs, inputs.logits_indices_gpu[: inputs.num_reqs]
 
 
-class LastPosition:
-    """Gather R hidden states, then project: the vocabulary product covers only what is sampled."""
+class _Logits:
+    """The two launches, each a range."""
 
     def __init__(self, device: Device, model: LlamaModel, probe: ProbeLike) -> None:
         self._device = device
         self._model = model
-        self._gathering, self._projecting = probe.range("gather_hidden"), probe.range("lm_head")
+        self._gather = probe.timed("gather_hidden", self._launch_gather)
+        self._project = probe.timed("lm_head", self._launch_head)
+
+    def _launch_gather(self, source: torch.Tensor, indices: torch.Tensor, rows: int) -> torch.Tensor:
+        """The rows `indices` of `source`."""
+        work = Work("gather_hidden", tokens=rows, rows=rows)
+        return self._device.launch("gather_hidden", lambda: source.index_select(0, indices), work)
+
+    def _launch_head(self, hidden: torch.Tensor, tokens: int, rows: int) -> torch.Tensor:
+        """[tokens, vocab], for hidden [tokens, H] of which `rows` will decide."""
+        work = Work("lm_head", tokens=tokens, rows=rows)
+        return self._device.launch("lm_head", lambda: self._model.logits(hidden), work)
+
+
+class LastPosition(_Logits):
+    """Gather R hidden states, then project: the vocabulary product covers only what is sampled."""
 
     def logits(self, hidden: torch.Tensor, inputs: StepInputs) -> torch.Tensor:
         """Ranges gather_hidden and lm_head."""
         rows, indices = deciding_places(inputs)
-        with self._gathering:
-            last = self._device.launch(
-                "gather_hidden", lambda: hidden.index_select(0, indices), Work("gather_hidden", tokens=rows, rows=rows)
-            )
-        with self._projecting:
-            return self._device.launch(
-                "lm_head", lambda: self._model.logits(last), Work("lm_head", tokens=rows, rows=rows)
-            )
+        return self._project(self._gather(hidden, indices, rows), rows, rows)
 
 
-class AllPositions:
+class AllPositions(_Logits):
     """Project all Q real positions, then gather: what the last-position rule saves can be measured against it."""
-
-    def __init__(self, device: Device, model: LlamaModel, probe: ProbeLike) -> None:
-        self._device = device
-        self._model = model
-        self._gathering, self._projecting = probe.range("gather_hidden"), probe.range("lm_head")
 
     def logits(self, hidden: torch.Tensor, inputs: StepInputs) -> torch.Tensor:
         """Ranges lm_head and gather_hidden, in this order."""
-        tokens = inputs.num_tokens
         rows, indices = deciding_places(inputs)
-        with self._projecting:
-            scores = self._device.launch(
-                "lm_head", lambda: self._model.logits(hidden[:tokens]), Work("lm_head", tokens=tokens, rows=rows)
-            )
-        with self._gathering:
-            return self._device.launch(
-                "gather_hidden", lambda: scores.index_select(0, indices), Work("gather_hidden", tokens=rows, rows=rows)
-            )
+        scores = self._project(hidden[: inputs.num_tokens], inputs.num_tokens, rows)
+        return self._gather(scores, indices, rows)
 
 
 def make_logits_source(mode: LogitsMode, device: Device, model: LlamaModel, probe: ProbeLike) -> LogitsSource:

@@ -30,7 +30,7 @@ class Sampler:
         self, device: Device, model: LlamaModel, probe: ProbeLike, config: RunnerConfig, ring: OutputRing
     ) -> None:
         self._device = device
-        self._sampling = probe.range("sample")
+        self._launch = probe.timed("sample", self._launch_sampling)
         self._seed = config.model_seed
         self._logits = make_logits_source(config.logits, device, model, probe)
         self._ring = ring
@@ -39,14 +39,19 @@ class Sampler:
     def sample(self, hidden: torch.Tensor, inputs: StepInputs, sampling: SamplingMetadata) -> OutputSlot:
         """The slot that holds the step's tokens, for hidden [Q', H]. Waits for nothing."""
         logits = self._logits.logits(hidden, inputs)
-        rows, slot = int(logits.shape[0]), self._ring.take(inputs.step)
-        with self._sampling:
-            self._device.launch(
-                "sample",
-                lambda: self._write_tokens(slot.sampled, logits, inputs, sampling),
-                Work("sample", tokens=rows, rows=rows),
-            )
+        slot = self._ring.take(inputs.step)
+        self._launch(slot.sampled, logits, inputs, sampling)
         return slot
+
+    def _launch_sampling(
+        self, sampled: torch.Tensor, logits: torch.Tensor, inputs: StepInputs, sampling: SamplingMetadata
+    ) -> None:
+        rows = int(logits.shape[0])
+        self._device.launch(
+            "sample",
+            lambda: self._write_tokens(sampled, logits, inputs, sampling),
+            Work("sample", tokens=rows, rows=rows),
+        )
 
     @torch.inference_mode()
     def _write_tokens(

@@ -39,20 +39,22 @@ class HostCorrection:
     """
 
     def __init__(self, probe: ProbeLike, state: WorkerState, outputs: AsyncOutputs) -> None:
-        self._range = probe.range("correct_counts")
+        self._corrected = probe.timed("correct_counts", self._correct)
         self._state = state
         self._outputs = outputs
 
     def amend(self, delta: StepDelta) -> StepDelta:
         """The delta as a scheduler would have made it behind the step before."""
-        with self._range:
-            self._outputs.collect_all()
-            drafts = {
-                req_id: _named(placeholders, self._outputs.drafts.get(req_id, ()))
-                for req_id, placeholders in delta.scheduled_spec_decode_tokens.items()
-            }
-            cached = replace(delta.cached, num_computed_tokens=self._computed(delta))
-            return replace(delta, cached=cached, scheduled_spec_decode_tokens=drafts)
+        return self._corrected(delta)
+
+    def _correct(self, delta: StepDelta) -> StepDelta:
+        self._outputs.collect_all()
+        drafts = {
+            req_id: _named(placeholders, self._outputs.drafts.get(req_id, ()))
+            for req_id, placeholders in delta.scheduled_spec_decode_tokens.items()
+        }
+        cached = replace(delta.cached, num_computed_tokens=self._computed(delta))
+        return replace(delta, cached=cached, scheduled_spec_decode_tokens=drafts)
 
     def _computed(self, delta: StepDelta) -> tuple[int, ...]:
         """The scheduler counts its outputs with the drafts in flight; what the worker has not got was rejected.

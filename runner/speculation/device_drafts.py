@@ -56,7 +56,7 @@ class DeviceDrafter:
     ) -> None:  # fmt: skip
         self.num_drafts, self._vocab_size = shape
         self._device, self._texts, self._acceptance, self._rows = device, texts, acceptance, rows
-        self._range = probe.range("propose_drafts")
+        self._propose = probe.timed("propose_drafts", self._launch)
         self._columns = torch.arange(self.num_drafts, device=device.tensor_device)
         self._turns: dict[str, int] = {}
 
@@ -66,16 +66,18 @@ class DeviceDrafter:
 
     def ahead(self, slot: OutputSlot, inputs: StepInputs, state: WorkerState) -> None:
         """Fill the slot's drafts behind the tokens that the step samples."""
-        with self._range:
-            count, info = inputs.num_reqs, self._rows.acquire()
-            info[: FIELDS * count] = self._host_part(inputs, state).reshape(-1)
-            copied = self._rows.publish(FIELDS * count)
-            self._device.launch(
-                "propose_drafts",
-                lambda: self._write(slot, inputs),
-                Work(MOVE, tokens=count * self.num_drafts, rows=count, moved_bytes=4 * count * self.num_drafts),
-                consumes=(copied,) if copied else (),
-            )
+        self._propose(slot, inputs, state)
+
+    def _launch(self, slot: OutputSlot, inputs: StepInputs, state: WorkerState) -> None:
+        count, info = inputs.num_reqs, self._rows.acquire()
+        info[: FIELDS * count] = self._host_part(inputs, state).reshape(-1)
+        copied = self._rows.publish(FIELDS * count)
+        self._device.launch(
+            "propose_drafts",
+            lambda: self._write(slot, inputs),
+            Work(MOVE, tokens=count * self.num_drafts, rows=count, moved_bytes=4 * count * self.num_drafts),
+            consumes=(copied,) if copied else (),
+        )
 
     def _host_part(self, inputs: StepInputs, state: WorkerState) -> IntArray:
         """[FIELDS, R]. A row that shows nothing has drafts that nobody takes."""

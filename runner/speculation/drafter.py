@@ -13,6 +13,7 @@ from ...workloads.acceptance import parse_acceptance
 from ..config import RunnerConfig
 from ..handoff.outputs import OutputSlot
 from ..inputs.step_inputs import StepInputs
+from ..state.input_batch import InputBatch
 from ..state.update import WorkerState
 from .ngram import NgramProposer, NgramRule
 from .synthetic import Continuations, SyntheticSource
@@ -58,41 +59,44 @@ class NgramDrafter(_OnHost):
     """Looks the last tokens up in each request's own history. Range: propose_drafts."""
 
     def __init__(self, probe: ProbeLike, config: RunnerConfig) -> None:
-        self._range = probe.range("propose_drafts")
+        self._look_up = probe.timed("propose_drafts", self._from_histories)
         self.num_drafts = config.num_drafts
         rule = NgramRule(config.num_drafts, config.ngram_min, config.ngram_max)
         self._proposer = NgramProposer(rule, config.max_model_len)
 
     def propose(self, state: WorkerState, sampled: Mapping[str, tuple[int, ...]]) -> Drafts:
         """For all rows at once; rows that showed nothing are asked for nothing."""
-        with self._range:
-            batch = state.batch
-            shown = np.fromiter((req_id in sampled for req_id in batch.req_ids), np.bool_, len(batch.req_ids))
-            lengths = np.where(shown, batch.num_tokens[batch.rows], 0)
-            histories = batch.token_ids.values[:, : int(lengths.max(initial=0))][batch.rows]
-            return self._proposer.propose(histories, lengths).by_request(batch.req_ids)
+        return self._look_up(state.batch, sampled)
+
+    def _from_histories(self, batch: InputBatch, sampled: Mapping[str, tuple[int, ...]]) -> Drafts:
+        shown = np.fromiter((req_id in sampled for req_id in batch.req_ids), np.bool_, len(batch.req_ids))
+        lengths = np.where(shown, batch.num_tokens[batch.rows], 0)
+        histories = batch.token_ids.values[:, : int(lengths.max(initial=0))][batch.rows]
+        return self._proposer.propose(histories, lengths).by_request(batch.req_ids)
 
 
 class SyntheticDrafter(_OnHost):
     """Takes them from a continuation that is known before. Range: propose_drafts."""
 
     def __init__(self, probe: ProbeLike, source: SyntheticSource, max_model_len: int) -> None:
-        self._range = probe.range("propose_drafts")
+        self._take = probe.timed("propose_drafts", self._take_known)
         self.num_drafts = source.num_drafts
         self._source = source
         self._max_model_len = max_model_len
 
     def propose(self, state: WorkerState, sampled: Mapping[str, tuple[int, ...]]) -> Drafts:
         """As many as fit in front of max_model_len."""
-        with self._range:
-            drafts = {}
-            for req_id in sampled:
-                request = state.requests[req_id]
-                room = self._max_model_len - 1 - request.num_tokens
-                proposed = self._source.drafts(req_id, len(request.output_token_ids))
-                if room > 0:
-                    drafts[req_id] = proposed[:room]
-            return drafts
+        return self._take(state, sampled)
+
+    def _take_known(self, state: WorkerState, sampled: Mapping[str, tuple[int, ...]]) -> Drafts:
+        drafts = {}
+        for req_id in sampled:
+            request = state.requests[req_id]
+            room = self._max_model_len - 1 - request.num_tokens
+            proposed = self._source.drafts(req_id, len(request.output_token_ids))
+            if room > 0:
+                drafts[req_id] = proposed[:room]
+        return drafts
 
 
 def make_host_drafter(

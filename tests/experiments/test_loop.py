@@ -62,6 +62,13 @@ class HandProbe:
     def range(self, name: str) -> HandRange:
         return HandRange(name, self.ranges)
 
+    def timed(self, name, function):
+        def call(*values):
+            with self.range(name):
+                return function(*values)
+
+        return call
+
 
 @dataclass
 class Done:
