@@ -97,17 +97,18 @@ class OneRunner:
         orders = [spec.runner.commit_order for spec in specs]
         self.arms = [Arm(self.session, self.held, number, order) for number, order in enumerate(orders)]
 
-    def books(self) -> list[Diagnostic]:
-        """After the last block: all rows, and notes for every recording."""
-        return self.session.books(own_costs=self.session.padded)
+    def books(self, *, own_costs: bool | None = None) -> list[Diagnostic]:
+        """After the last block: all rows, and notes for every recording. `own_costs` None: where graphs were padded."""
+        return self.session.books(own_costs=self.session.padded if own_costs is None else own_costs)
 
     def measured(
-        self, number: int, spec: PointSpec, folder: Path, sweep: SweepKeys, notes: Sequence[Diagnostic]
+        self, number: int, spec: PointSpec, folder: Path | None, sweep: SweepKeys, notes: Sequence[Diagnostic]
     ) -> Measured:
-        """The recording of one arm, saved in `folder`."""
+        """The recording of one arm, saved in `folder` (None: nowhere)."""
         meta = self.session.meta_of(spec, sweep).with_diagnostics(*notes)
         recording = Recording.from_ledger(self.held.of(number), meta)
-        recording.save(folder)
+        if folder is not None:
+            recording.save(folder)
         return self.session.measured(recording, folder)
 
     def close(self) -> None:

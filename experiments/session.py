@@ -223,12 +223,12 @@ class Session:
         notes += graph_notes(device.captures, self.runner.executor.uncaptured)
         if meta.environment["pin_memory"] and not device.pinned:
             notes.append(Diagnostic("buffers", "memory", device.pinned_reason))
-        if device.name == "cuda" and outcome.stopped != "interrupted":
+        if device.name == "cuda" and spec.measure.device_events and outcome.stopped != "interrupted":
             notes += _own_costs(self.runner, spec, self._tally, writer, meta, replays=own_costs)
         return notes
 
-    def measured(self, recording: Recording, folder: Path) -> Measured:
-        """A recording of this session's rows, which was saved in `folder`, with the run's outcome."""
+    def measured(self, recording: Recording, folder: Path | None) -> Measured:
+        """A recording of this session's rows, which was saved in `folder` (None: nowhere), with the run's outcome."""
         assert self._outcome is not None, "nothing was run"
         checks = self.runner.checks.report()
         return Measured(_with_outcome(recording, self._outcome, checks, folder), self._outcome, checks)
@@ -262,7 +262,7 @@ def _own_costs(
 def _device(spec: PointSpec, ledger: Ledger) -> Device:
     if spec.device == "sim":
         return make_device("sim", ledger=ledger, calibration=spec.calibration, cost_model=spec.cost_model)
-    return make_device(spec.device, ledger=ledger)
+    return make_device(spec.device, ledger=ledger, timing=spec.measure.device_events)
 
 
 def _meta(
@@ -291,7 +291,7 @@ def _meta(
     )
 
 
-def _with_outcome(recording: Recording, outcome: LoopOutcome, checks: CheckReport, folder: Path) -> Recording:
+def _with_outcome(recording: Recording, outcome: LoopOutcome, checks: CheckReport, folder: Path | None) -> Recording:
     """The recording with the loop's outcome in its configuration: it is known only at the end."""
     configuration: dict[str, Any] = {
         **recording.meta.configuration,
@@ -299,5 +299,6 @@ def _with_outcome(recording: Recording, outcome: LoopOutcome, checks: CheckRepor
         "checks": dataclasses.asdict(checks),
     }
     meta = msgspec.structs.replace(recording.meta, configuration=configuration)
-    write_json(folder / META_FILE, meta)
+    if folder is not None:
+        write_json(folder / META_FILE, meta)
     return Recording(meta, recording.tables)

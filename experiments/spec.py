@@ -76,6 +76,8 @@ class MeasureSpec:
     settle_steps    steps before them that are not counted
     resident        the launches of all such points live side by side, one process for each number of a launch; they
                     build their arms at the same time and measure one after another
+    device_events   on `cuda`, events around device operations. They tell device times, and lengthen what is queued behind
+                    a copy by 5 to 10 us: without them periods are the program's own, and device times null
     keep            "blocks" keeps the turns' periods and series and no recording: for sweeps of hundreds of launches
     """
 
@@ -88,6 +90,7 @@ class MeasureSpec:
     block_steps: int = 50
     settle_steps: int = 3
     resident: bool = False
+    device_events: bool = True
     keep: Keep = "recording"
 
 
@@ -139,9 +142,21 @@ def parse_point(tree: Mapping[str, Any]) -> PointSpec:
 
 
 def resolve_paths(tree: Tree, base: Path) -> Tree:
-    """`tree` with the trace's relative path taken relative to `base`, the folder of the spec file."""
+    """`tree` with the trace's relative path taken relative to `base`, the folder of the spec file.
+
+    So is a model's config.json that lies there; another path of a model stays as it is.
+    """
     workload = tree.get("workload")
     trace = workload.get("trace") if isinstance(workload, dict) else None
     if isinstance(trace, dict) and isinstance(trace.get("file"), str):
         trace["file"] = str(base / trace["file"])
+    runner, choices = tree.get("runner"), tree.get("zip")
+    if isinstance(runner, dict) and "model" in runner:
+        runner["model"] = _beside(runner["model"], base)
+    if isinstance(choices, dict) and isinstance(choices.get("runner.model"), list):
+        choices["runner.model"] = [_beside(model, base) for model in choices["runner.model"]]
     return tree
+
+
+def _beside(model: object, base: Path) -> object:
+    return str(base / model) if isinstance(model, str) and model.endswith(".json") and (base / model).is_file() else model
