@@ -25,6 +25,7 @@ from .summary import Summary
 from .tables import records
 
 ORDER = "runner.commit_order"
+EVENTS = "measure.device_events"
 ARMS = ("first", "last", "skip")
 COPYING = ("first", "last")
 COPIES = ("table_copy_queued_ns", "table_copy_p50_ns")
@@ -37,6 +38,10 @@ FIGURES = (
     *(f"{name}{bound}_ns" for name in DIFFERENCES for bound in ("", "_low", "_high")),
     "copy_ns", "unexplained_ns", "copy_share", "copy_share_low", "copy_share_high", "exposed_step_ns", "commit_step_ns",
 )
+
+
+Rest = tuple[tuple[str, str], ...]
+"""The parameters beside the order, by name, as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +70,14 @@ def pair_orders(points: Iterable[ArmPoint], order: str = ORDER, metric: str = "p
     X_low_ns, X_high_ns           of each of the three, 95 % over launches; null with fewer than two
     copy_ns                       |C|, the least of what arms first and last say: of events around their copies, which
                                   read long where a copy finds its stream idle, and of copies behind other work, whose
-                                  memory may lie farther away; nothing makes a copy shorter than it is
+                                  memory may lie farther away; nothing makes a copy shorter than it is. Of arms without
+                                  events: what the equal ones with events say
     unexplained_ns                last_minus_skip_ns - copy_ns
     copy_share, _low, _high       last_minus_skip / |C|, by launch
     exposed_step_ns, commit_step_ns   by the replay in arm first: copy free, copy and call free
     Null where an arm is missing or has no such figure.
     """
-    groups: dict[tuple[tuple[str, str], ...], dict[str, list[ArmPoint]]] = {}
+    groups: dict[Rest, dict[str, list[ArmPoint]]] = {}
     for point in points:
         arm = point.parameters.get(order)
         if arm in ARMS:
@@ -79,23 +85,31 @@ def pair_orders(points: Iterable[ArmPoint], order: str = ORDER, metric: str = "p
             groups.setdefault(rest, {}).setdefault(str(arm), []).append(point)
     paired = {rest: arms for rest, arms in groups.items() if len(arms) > 1}
     names = dict.fromkeys(name for rest in paired for name, _ in rest)
-    rows = [{**dict(rest), **_figures(arms, metric)} for rest, arms in paired.items()]
+    rows = [{**dict(rest), **_figures(arms, metric, _with_events(rest, groups))} for rest, arms in paired.items()]
     return records(rows, {
         **dict.fromkeys(names, "string"), "launches": "Int64", **dict.fromkeys(FIGURES, "Float64"),
     })
+
+
+def _with_events(rest: Rest, groups: Mapping[Rest, dict[str, list[ArmPoint]]]) -> dict[str, list[ArmPoint]]:
+    """The arms with these other parameters whose copies were timed."""
+    timed = tuple((name, "true" if name == EVENTS else value) for name, value in rest)
+    return groups.get(timed, {})
 
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _figures(arms: Mapping[str, list[ArmPoint]], metric: str) -> dict[str, Number | None]:
+def _figures(
+    arms: Mapping[str, list[ArmPoint]], metric: str, timed: Mapping[str, list[ArmPoint]]
+) -> dict[str, Number | None]:
     period = {arm: _mean(arms.get(arm, []), metric) for arm in ARMS}
-    copy = _copy(arms)
+    copy = _copy(timed)
     found: dict[str, Fraction | None] = {f"{arm}_ns": value for arm, value in period.items()}
     for name, (left, right) in DIFFERENCES.items():
         found[f"{name}_ns"] = _minus(period[left], period[right])
-    in_turns = _in_turns(arms)
+    in_turns = _in_turns(arms, timed)
     if in_turns is None:
         share = found["last_minus_skip_ns"]
         found["copy_share"] = share / copy if share is not None and copy else None
@@ -109,7 +123,9 @@ def _figures(arms: Mapping[str, list[ArmPoint]], metric: str) -> dict[str, Numbe
     return {name: None if value is None else exact(value) for name, value in found.items()}
 
 
-def _in_turns(arms: Mapping[str, list[ArmPoint]]) -> dict[str, Fraction | None] | None:
+def _in_turns(
+    arms: Mapping[str, list[ArmPoint]], timed: Mapping[str, list[ArmPoint]]
+) -> dict[str, Fraction | None] | None:
     """Differences and shares of arms that took turns; None unless all their points have blocks."""
     if not all(point.blocks for points in arms.values() for point in points):
         return None
@@ -122,7 +138,7 @@ def _in_turns(arms: Mapping[str, list[ArmPoint]]) -> dict[str, Fraction | None] 
     }
     for name, values in by_launch.items():
         found |= _columns(over_launches(list(values.values())), name, "_ns")
-    copies = _copies(arms)
+    copies = _copies(timed)
     shares = [
         value / float(copies[launch]) for launch, value in by_launch["last_minus_skip"].items() if launch in copies
     ]

@@ -19,12 +19,13 @@ DEFAULT_COST_MODEL = "llama-1b"
 
 def make_device(
     name: str, *, ledger: Ledger, calibration: Calibration | str | None = None, cost_model: str | None = None,
-    host: Literal["measured"] | DeclaredHost = "measured",
+    host: Literal["measured"] | DeclaredHost = "measured", timing: bool = True,
 ) -> Device:
     """The device called `name`, writing into `ledger`.
 
     calibration, cost_model   of `sim` only: a Calibration, a bundled name or a path (default: h200); a model in it
     host                      of `sim` only: "measured", or a DeclaredHost for deterministic host times
+    timing                    of `cuda` only: events around device operations; without them device times are unknown
     Raises UsageError for an unknown device, calibration or cost model, each with the known ones.
     """
     if name == "cpu":
@@ -36,7 +37,7 @@ def make_device(
     if name == "cuda":
         from .cuda_factory import make_cuda
 
-        return make_cuda(ledger)
+        return make_cuda(ledger, timing=timing)
     raise UsageError(f"unknown device {name!r}; known: {', '.join(DEVICES)}")
 
 

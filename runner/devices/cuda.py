@@ -27,7 +27,7 @@ from .cuda_graphs import Graphs
 from .cuda_idle import IdleWork, Job
 from .cuda_marks import Marks
 from .cuda_memory import make_host_memory, mapped
-from .cuda_rows import CopyCorrection, DeviceRows, notes
+from .cuda_rows import UNTIMED, CopyCorrection, DeviceRows, notes
 from .cuda_streams import give_streams, take_streams
 from .memory import tensor_bytes
 from .streams import STREAMS, HappensBefore, StreamOrder, lane_of
@@ -258,7 +258,8 @@ class CudaDevice:
 
     def diagnostics(self) -> tuple[tuple[str, str, str], ...]:
         """(table, column, reason) for what events could not tell."""
-        return tuple(notes(self._rows, self.events.lost, self._marks.unjoined))
+        untimed = () if self._timing else UNTIMED
+        return (*untimed, *notes(self._rows, self.events.lost, self._marks.unjoined))
 
     # Parts
 

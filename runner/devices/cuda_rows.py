@@ -195,6 +195,13 @@ class DeviceRows:
         return (earliest + latest) // 2, end[0], (latest - earliest + 1) // 2 + end[1]
 
 
+UNTIMED = tuple(
+    (table, column, "run without events around device operations")
+    for table, column in (("spans", "start_ns"), ("copies", "start_ns"), ("phases", "span_ns"))
+)
+"""What `notes` are to a device without events."""
+
+
 def notes(rows: DeviceRows, lost: int, unjoined: Iterable[str]) -> list[tuple[str, str, str]]:
     """(table, column, reason) for device times that are null, and for borders that do not say what they seem to."""
     found = []

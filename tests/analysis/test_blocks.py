@@ -102,6 +102,26 @@ def test_a_copy_that_was_timed_behind_other_work_counts_where_it_is_the_shorter_
     assert row["copy_share"] == pytest.approx(153 / 154)
 
 
+def test_arms_without_events_take_the_copy_from_the_equal_ones_with_events():
+    # GIVEN the same arms with events and without, where nothing times a copy, and others on another stream
+    def arm(order, median, stream, *, events):
+        made = point(order, 0, median)
+        if not events:
+            del made.summary.metrics["table_copy_p50_ns"]
+        made.parameters.update({"measure.device_events": events, "stream": stream})
+        return made
+
+    periods = {True: (1_050, 1_000), False: (1_040, 998)}
+    table = pair_orders([
+        arm(order, median, stream, events=events) for stream in ("a", "b") for events in (True, False)
+        for order, median in zip(("last", "skip"), periods[events], strict=True) if events or stream == "a"
+    ] + [arm(order, 1, "c", events=False) for order in ("last", "skip")])
+    rows = table.set_index(["stream", "measure.device_events"])[["last_minus_skip_ns", "copy_ns", "copy_share"]]
+    assert rows.loc[("a", "true")].tolist() == [50, 160, pytest.approx(50 / 160)]
+    assert rows.loc[("a", "false")].tolist() == [42, 160, pytest.approx(42 / 160)]
+    assert rows.loc[("c", "false")].isna().tolist() == [False, True, True]
+
+
 def test_separate_runs_have_no_launches_and_no_interval():
     plain = [ArmPoint(order, {"runner.commit_order": order}, Summary({"period_p50_ns": period}, {}))
              for order, period in (("first", 10), ("last", 20))]

@@ -17,7 +17,7 @@ TIGHT = {"max_num_batched_tokens": 48, "max_num_seqs": 16, "num_blocks": 260}
         {"graph_mode": "full_and_piecewise", "batch_state": "stable_slots", "block_table_commit": "staged"},
         {"graph_mode": "full_decode_only", "token_handoff": "async_auto", "kernel_block_size": 1},
         {"slot_mapping": "host", "copy_stream": "dedicated", "metadata_reuse": "per_layer"},
-        {"kv_groups": ("full", "window=24/2"), "slot_mapping": "torch", "block_size": 8},
+        {"kv_groups": ("full", "window=24/2"), "slot_mapping": "torch", "block_size": 8, "num_blocks": 140},
     ],
     ids=lambda switches: ",".join(map(str, switches.values())),
 )
