@@ -1,4 +1,4 @@
-"""`perf gate`: has this become slower? Against stored results; and what a paired gate would find at what cost."""
+"""`perf gate`: has this become slower? Two arms side by side, or a new result against stored ones."""
 
 from __future__ import annotations
 
@@ -8,81 +8,177 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .gate_options import (
+    AllowNew,
+    Base,
+    Baseline,
+    Calibration,
+    CompareAnyway,
+    Head,
+    Json,
+    Junit,
+    Launches,
+    Markdown,
+    Metric,
+    MinEffect,
+    MustDetect,
+    Pairs,
+    Raw,
+    Spec,
+    Steps,
+)  # fmt: skip
+from .gate_outputs import Output, Outputs, Write
+from .options import Device, Param
+
 if TYPE_CHECKING:
-    from ..experiments.gating import HistoryOutcome
+    from collections.abc import Mapping, Sequence
+
+    from ..analysis.gate.limits import Limits
+    from ..analysis.gate.result import GateResult
+    from ..experiments.gate.points import Blocks
+    from ..experiments.gate.procedure import GateRequest
 
 gate = typer.Typer(invoke_without_command=True, add_completion=False, rich_markup_mode=None)
 
-MinEffect = Annotated[float, typer.Option(metavar="FRACTION", help="No smaller slowdown is called a regression.")]
-MustDetect = Annotated[float, typer.Option(metavar="FRACTION", help="A pass says that the slowdown is smaller.")]
+Arms = tuple["Sequence[str]", "Sequence[str]"]
+Work = tuple["Path | None", "Sequence[str] | None", "str | None"]
 
 
 @gate.callback()
-def stored(
+def judged(
     context: typer.Context,
-    baseline: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE|DIR", help="Stored results, oldest first: JSON, or a sweep's folder. Repeatable."),
-    ] = None,
-    head: Annotated[Path | None, typer.Option(metavar="FILE|DIR", help="The new result.")] = None,
-    metric: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Judge this one. Repeatable. [default: times and counts]")
-    ] = None,
+    base: Base = None,
+    head: Head = None,
+    baseline: Baseline = None,
+    spec: Spec = None,
+    param: Param = None,
+    device: Device = None,
+    metric: Metric = None,
+    launches: Launches = 5,
+    pairs: Pairs = 6,
+    block_steps: Steps = 50,
     min_effect: MinEffect = 0.02,
     must_detect: MustDetect = 0.05,
-    allow_new: Annotated[bool, typer.Option("--allow-new", help="Points without a stored result are new.")] = False,
-    compare_anyway: Annotated[
-        bool, typer.Option("--compare-anyway", help="Compare across machines; the result is marked.")
-    ] = False,
-    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write Markdown here, not to stdout.")] = None,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML here, too.")] = None,
+    calibration: Calibration = None,
+    allow_new: AllowNew = False,
+    compare_anyway: CompareAnyway = False,
+    raw: Raw = None,
+    write: Write = None,
+    json: Json = None,
+    markdown: Markdown = None,
+    junit: Junit = None,
 ) -> int:
-    """Judge a new result against stored ones: the weaker gate, for where both versions cannot run side by side.
+    """Judge the head: side by side with the base (both resident, A B B A, launch by launch), or against stored results.
 
-    Times need ten stored results of this machine: what is slower than their prediction interval and by the least effect
-    fails (1). With fewer, a single one above all, it is inconclusive (4). Counts are compared exactly with the newest.
+    Side by side: a regression (1) was seen on two sets of launches, above the floor that `perf gate calibrate` found
+    for this machine. Against stored results the promise is weaker: times need ten results of this machine, a single
+    one is inconclusive (4). Counts (syncs, launches, copies, pageable bytes, hazards, padding) are compared exactly.
     What is missing, empty, renamed, failed, not a number or zero never passes (3 or 5).
     """
     if context.invoked_subcommand is not None:
         return 0
-    if not baseline or head is None:
-        raise typer.BadParameter("give --baseline (stored results) and --head (the new one), or `perf gate plan`")
-    from ..analysis.gate.limits import Limits
+    outputs = _outputs(write or (), {"json": json, "markdown": markdown, "junit": junit})
+    limits = _limits(launches, pairs, min_effect, must_detect)
+    if baseline:
+        if base or spec or param or device or raw:
+            raise typer.BadParameter("--baseline goes with --head FILE; --base, --spec, --param, --raw are for arms")
+        return _tell(_against_stored(baseline, head or (), (metric or (), allow_new, compare_anyway), limits), outputs)
+    request = _request((base or (), head or ()), (spec, param, device), limits, _blocks(block_steps), calibration)
+    return _tell(_side_by_side(request, metric or (), allow_new, raw), outputs)
+
+
+def _outputs(write: Sequence[str], shorthands: Mapping[str, Path | None]) -> Outputs:
+    """What to write; Markdown to stdout unless a file takes it or annotations stand there."""
+    from .gate_outputs import parse_outputs
+
+    named = [f"{name}={path}" for name, path in shorthands.items() if path is not None]
+    outputs = parse_outputs([*write, *named])
+    if any(output.format == "markdown" or output == Output("annotations", None) for output in outputs):
+        return outputs
+    return (*outputs, Output("markdown", None))
+
+
+def _against_stored(
+    baseline: Sequence[Path], head: Sequence[str], what: tuple[Sequence[str], bool, bool], limits: Limits
+) -> GateResult:
     from ..experiments.gating import HistoryRequest, gate_history
 
-    limits = Limits(min_effect=min_effect, must_detect=must_detect)
-    request = HistoryRequest(tuple(baseline), head, tuple(metric or ()), allow_new, compare_anyway, limits)
-    return _tell(gate_history(request), markdown, junit)
+    if len(head) != 1:
+        raise typer.BadParameter("--baseline needs one --head FILE, the new result")
+    metrics, allow_new, compare_anyway = what
+    return gate_history(
+        HistoryRequest(tuple(baseline), Path(head[0]), tuple(metrics), allow_new, compare_anyway, limits)
+    )
 
 
-def _tell(outcome: HistoryOutcome, markdown: Path | None, junit: Path | None) -> int:
-    """Write the verdict wherever it is wanted, and one line of it to stderr."""
-    from ..analysis.gate.result import GateResult
+def _side_by_side(request: GateRequest, metrics: Sequence[str], allow_new: bool, raw: Path | None) -> GateResult:
+    from dataclasses import replace
+
+    from ..experiments.gate.procedure import run_gate
+
+    if not request.arms[1].words and not request.arms[0].words:
+        raise typer.BadParameter("give --head ARM (and --base ARM), or --baseline FILE and --head FILE")
+    gated = run_gate(replace(request, metrics=tuple(metrics), allow_new=allow_new), _say)
+    if raw is not None:
+        _write_raw(raw, gated.measured)
+    return gated.result
+
+
+def _limits(launches: int, pairs: int, min_effect: float, must_detect: float) -> Limits:
+    from ..analysis.gate.limits import Limits
+
+    return Limits(min_effect=min_effect, must_detect=must_detect, launches=launches, pairs=pairs)
+
+
+def _blocks(steps: int) -> Blocks:
+    from ..experiments.gate.points import Blocks
+
+    return Blocks(steps)
+
+
+def _request(
+    arms: Arms, work: Work, limits: Limits, blocks: Blocks, calibration: Path | None,
+) -> GateRequest:  # fmt: skip
+    from ..experiments.gate.arms import parse_arm
+    from ..experiments.gate.procedure import GateRequest
+
+    spec, params, device = work
+    chosen = (*(params or ()), *([] if device is None else [f"device={device}"]))
+    both = (parse_arm("base", arms[0]), parse_arm("head", arms[1]))
+    return GateRequest(both, spec, chosen, limits=limits, blocks=blocks, calibration=calibration)
+
+
+def _say(line: str) -> None:
+    typer.echo(f"perf: gate: {line}", err=True)
+
+
+def _write_raw(path: Path, measured: object) -> None:
     from ..experiments.files import write_atomically
-    from ..reports.gate.junit import render_junit
-    from ..reports.gate.markdown import render_gate
-    from ..reports.gate.words import last_line
+    from ..reports.jsonable import to_json
 
-    notes = [f"Against {outcome.stored} stored results: a weaker promise than both versions side by side."]
-    if outcome.machines_differ is not None:
-        notes.append(f"NOT THE SAME MACHINE ({outcome.machines_differ})")
-    text = render_gate(outcome.suite, notes)
-    if markdown is None:
-        typer.echo(text, nl=False)
-    else:
-        write_atomically(markdown, text)
-    if junit is not None:
-        write_atomically(junit, render_junit(GateResult(outcome.suite, "history", "", "", {}, tuple(notes))))
-    typer.echo(f"perf: gate: {last_line(outcome.suite)}", err=True)
-    return outcome.suite.exit_code
+    write_atomically(path, to_json(measured))
+
+
+def _tell(result: GateResult, outputs: Outputs) -> int:
+    """Write the verdict wherever it is wanted, and one line to stderr."""
+    import os
+
+    from ..reports.gate.privacy import Privacy, publishable
+    from ..reports.gate.words import last_line
+    from .gate_outputs import write_outputs
+
+    write_outputs(result, outputs)
+    shown = publishable(result, Privacy.of(os.environ, str(Path.home())))
+    _say(last_line(shown.suite))
+    return result.suite.exit_code
 
 
 @gate.command("plan")
 def plan_(
     sd: Annotated[float, typer.Option(help="Spread of equal arms between launches, a fraction (A/A calibration).")],
     points: Annotated[int, typer.Option(min=1, help="Points of the sweep.")] = 1,
-    launches: Annotated[int, typer.Option(help="Launches of each arm.")] = 5,
-    pairs: Annotated[int, typer.Option(help="Pairs of blocks in a launch, for each point.")] = 6,
+    launches: Launches = 5,
+    pairs: Pairs = 6,
     block: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Length of a block.")] = 1.2,
     launch: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Until both arms are ready.")] = 10.0,
     min_effect: MinEffect = 0.02,
@@ -90,12 +186,45 @@ def plan_(
 ) -> int:
     """Say what a paired gate finds on a machine, and how long it takes, before it runs."""
     from ..analysis.gate.detectable import plan
-    from ..analysis.gate.limits import Limits
     from ..reports.jsonable import to_json
 
     if not 0 <= sd < 1:
         raise typer.BadParameter(f"--sd is {sd}; give a fraction from 0 to 1, 0.01 for 1 %")
-    limits = Limits(min_effect=min_effect, must_detect=must_detect, launches=launches, pairs=pairs)
+    limits = _limits(launches, pairs, min_effect, must_detect)
     found = plan(sd, points, limits, block_s=block, launch_s=launch)
     typer.echo(to_json(asdict(found)), nl=False)
+    return 0
+
+
+@gate.command("calibrate")
+def calibrate(
+    base: Base = None,
+    spec: Spec = None,
+    param: Param = None,
+    device: Device = None,
+    launches: Annotated[int, typer.Option(help="Launches; at least 20 whole ones.")] = 20,
+    pairs: Pairs = 6,
+    block_steps: Steps = 50,
+    calibration: Calibration = None,
+    raw: Raw = None,
+) -> int:
+    """Measure equal arms side by side: how much they differ between launches on this machine is the gate's floor.
+
+    It holds for this machine (GPU, driver, torch, Python, ...), these points and blocks, for 30 days.
+    """
+    from dataclasses import replace
+
+    from ..experiments.gate.calibrating import run_calibration
+    from ..reports.gate.calibration import render_calibration
+
+    limits = replace(_limits(5, pairs, 0.02, 0.05), calibration_launches=launches)
+    if launches < 20:
+        raise typer.BadParameter(f"--launches is {launches}; a calibration needs at least 20")
+    words = base or ()
+    request = _request((words, words), (spec, param, device), limits, _blocks(block_steps), calibration)
+    found = run_calibration(request, _say)
+    if raw is not None:
+        _write_raw(raw, found.launches)
+    typer.echo(render_calibration(found.spreads), nl=False)
+    _say(f"stored in {found.book.path}")
     return 0

@@ -12,7 +12,8 @@ from ..analysis.gate.history import Result, judge_history
 from ..analysis.gate.limits import Limits
 from ..analysis.gate.matching import ALL, unmatched
 from ..analysis.gate.point import PointVerdict
-from ..analysis.gate.suite import SuiteVerdict, judge_suite
+from ..analysis.gate.result import GateResult, Levels, level_of
+from ..analysis.gate.suite import judge_suite
 from ..analysis.gate.verdict import Reason, Verdict
 from ..errors import UsageError
 from .gating_results import read_results
@@ -41,17 +42,8 @@ class HistoryRequest:
     limits: Limits = field(default_factory=Limits)
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryOutcome:
-    """`machines_differ`: the fields that differ, both sides named; with a verdict beside it, compared all the same."""
-
-    suite: SuiteVerdict
-    stored: int
-    machines_differ: str | None
-
-
-def gate_history(request: HistoryRequest) -> HistoryOutcome:
-    """The verdict on the head's result against the stored ones."""
+def gate_history(request: HistoryRequest) -> GateResult:
+    """The verdict on the head's result against the stored ones, and what makes it the weaker promise."""
     stored = [result for path in request.baseline for result in read_results(path)]
     heads = read_results(request.head)
     if len(heads) != 1:
@@ -63,7 +55,24 @@ def gate_history(request: HistoryRequest) -> HistoryOutcome:
         verdicts = [PointVerdict(ALL, ALL, Verdict.INCOMPARABLE, reason, detail=told(differ))]
     else:
         verdicts = _judged(stored, head, request)
-    return HistoryOutcome(judge_suite(verdicts, request.limits), len(stored), told(differ) or None)
+    notes = [f"Against {len(stored)} stored results: a weaker promise than both versions side by side."]
+    if differ:
+        notes.append(f"NOT THE SAME MACHINE ({told(differ)})")
+    names = ", ".join(str(path) for path in request.baseline), str(request.head)
+    suite = judge_suite(verdicts, request.limits)
+    levels = {} if differ and not request.compare_anyway else _levels(stored, head, verdicts)
+    return GateResult(suite, "history", *names, head.machine, tuple(notes), levels)
+
+
+def _levels(
+    stored: Sequence[Result], head: Result, verdicts: Iterable[PointVerdict]
+) -> dict[tuple[str, str], Levels]:
+    """Of what was judged: the stored values, and the new one."""
+    names = [(one.point, one.metric) for one in verdicts if one.metric != ALL]
+    return {
+        name: Levels(level_of(result.values.get(name) for result in stored), level_of([head.values.get(name)]))
+        for name in names
+    }
 
 
 def _judged(stored: Sequence[Result], head: Result, request: HistoryRequest) -> list[PointVerdict]:

@@ -37,7 +37,7 @@ def _bad_machine(blocks: PairBlocks, kept: Flags, limits: Limits) -> Fault | Non
         return Verdict.INCONCLUSIVE, Reason.ORDER_UNBALANCED
     if 1 - kept.mean() > limits.max_dropped_share:
         return Verdict.INCONCLUSIVE, Reason.TOO_MANY_DROPPED
-    if any(_constant(values[kept]) for values in (blocks.base, blocks.head)):
+    if blocks.reference is None and any(_constant(values[kept]) for values in (blocks.base, blocks.head)):
         return Verdict.INCONCLUSIVE, Reason.NO_VARIATION
     whole = np.isfinite(launch_effects(blocks.differences, blocks.head_first)).sum()
     if whole < limits.min_launches:
@@ -52,5 +52,8 @@ def _unbalanced(head_first: Flags) -> bool:
 
 
 def _constant(values: Floats) -> bool:
-    """Real blocks differ; equal ones come from a clock that is too coarse, or from a copied number."""
+    """Real blocks differ; equal ones come from a clock that is too coarse, or from a copied number.
+
+    What may be zero (a copy that is hidden in every step) may be zero everywhere.
+    """
     return bool((values == values[0]).all())

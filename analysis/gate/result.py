@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import statistics
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -13,11 +15,15 @@ _UNITS = {"ns": "ns", "us": "us", "ms": "ms", "s": "s", "bytes": "bytes", "share
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A metric's own value in one arm: the median over launches, and their smallest and largest. Not a comparison."""
+    """A metric's own value in one arm: the median over launches, and their smallest and largest. Not a comparison.
+
+    values   one for each launch (of a stored history: for each result), in order
+    """
 
     value: float
     low: float
     high: float
+    values: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,12 @@ class GateResult:
     machine: Mapping[str, object]
     notes: tuple[str, ...] = ()
     levels: Mapping[tuple[str, str], Levels] = field(default_factory=dict)
+
+
+def level_of(values: Iterable[float | None]) -> Level | None:
+    """The level of the values that are known; None where none is."""
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    return Level(statistics.median(known), min(known), max(known), tuple(known)) if known else None
 
 
 def unit_of(metric: str) -> str:

@@ -48,6 +48,7 @@ class Reason(Enum):
     NO_CALIBRATION = "no_calibration"
     CALIBRATION_EXPIRED = "calibration_expired"
     CALIBRATION_OTHER_MACHINE = "calibration_of_another_machine"
+    CALIBRATION_OTHER_BLOCKS = "calibration_of_other_blocks"
     TOO_FEW_LAUNCHES = "too_few_launches"
     TOO_MANY_DROPPED = "too_many_pairs_dropped"
     NO_VALID_PAIRS = "no_valid_pairs"
@@ -59,6 +60,7 @@ class Reason(Enum):
     # not comparable
     OTHER_MACHINE = "other_machine"
     UNKNOWN_MACHINE = "unknown_machine"
+    OTHER_WORK = "other_workload"
     NOT_IN_BASE = "not_in_base"
     NO_COMMON_POINTS = "no_common_points"
     # not measured

@@ -4,7 +4,8 @@
      "machine": {...}, "notes": [...],
      "points": [{"point", "metric", "unit", "verdict", "reason", "stage", "detail", "holm_p", "effect", "low", "high",
                  "least_effect", "p_slower", "launches", "dropped_pairs", "order_effect",
-                 "base": {"value", "low", "high"} | null, "head": ... | null, "effects": [...], "fresh_effects": [...]}],
+                 "base": {"value", "low", "high", "values": [...]} | null, "head": ... | null,
+                 "effects": [...], "fresh_effects": [...]}],
      "geomeans": [{"metric", "effect", "low", "high", "points", "verdict", "reason"}]}
 
 Effects are fractions (0.05: head takes 5 % longer), `effects` logarithms by launch; null is what is not known.
@@ -51,5 +52,5 @@ def _point(point: PointVerdict, result: GateResult) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _level(level: Level | None) -> dict[str, float] | None:
+def _level(level: Level | None) -> dict[str, Any] | None:
     return None if level is None else asdict(level)

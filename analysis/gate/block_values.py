@@ -1,0 +1,103 @@
+"""From a recording of one arm's launch to figures of its blocks: what is timed, what is counted, what explains.
+
+    steps    0 1 2 | 3 ... 52 | 53   54 55 56 | 57 ...        settling steps and the last one carry `warmup`
+    block          | block 0  |               | block 1
+
+Both arms are read by the same code, ours, whatever code wrote them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..columns import BoolArray, Columns, LongArray
+from ..exposure import exposure
+from ..phases import HOST_PHASES, sum_by_step
+from ..replay import replays
+from ..table_copies import table_buffer
+from ..tables import Process, TableSource, processes
+from .block_counts import Counts, counted
+from .pairs import Floats
+
+_DEVICE_PHASES = HOST_PHASES[:-1]
+PERIOD = "period_p50_ns"
+DEVICE = "device_p50_ns"
+"""Of a step: from the first to the last event of each of its phases, added up."""
+EXPOSED = "exposed_p50_ns"
+GATED = (
+    PERIOD, DEVICE, *(f"{name}_p50_ns" for name in _DEVICE_PHASES), *(f"{name}_span_p50_ns" for name in _DEVICE_PHASES),
+    EXPOSED,
+)  # fmt: skip
+"""What is gated by launches. `between_steps` is the scheduler's: it is in the period, and named where it grew."""
+OF_THE_STEP = frozenset(GATED) - {PERIOD, DEVICE}
+"""A part's difference is told as a share of the step's period: what it costs the step, 0 included. The step's own
+period and device time are compared as ratios."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRange:
+    """The counted steps of a block: `steps` of them from number `first` on."""
+
+    first: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchValues:
+    """Of one arm, one point and one launch.
+
+    timed    metric -> [blocks] the block's median over its steps, ns; not-a-number where a step has none
+    counted  exact metric -> its value over all blocks; None where it was not measured
+    ranges   host sub-range (`build_indices`, ...) -> [blocks] median, ns: explains, is not judged
+    """
+
+    timed: dict[str, Floats]
+    counted: Counts
+    ranges: dict[str, Floats]
+
+
+def block_values(recording: TableSource, blocks: Sequence[BlockRange], *, device_times: bool) -> LaunchValues:
+    """The figures of `blocks`. `device_times`: the device's clock was real, so that its spans are times."""
+    replayed = replays(recording)
+    parts = processes(replayed)
+    process = parts[0] if len(parts) == 1 else Process({}, {})  # two processes in one launch: no figure is anybody's
+    numbers = np.concatenate([np.arange(b.first, b.first + b.steps) for b in blocks] or [np.zeros(0, np.int64)])
+    cuts = np.cumsum([b.steps for b in blocks])[:-1]
+
+    def medians(rows: Columns, column: tuple[LongArray, BoolArray]) -> Floats:
+        values, valid = sum_by_step(rows, column, numbers)
+        known = np.where(valid, values.astype(np.float64), np.nan)
+        return np.array([np.median(part) if len(part) else np.nan for part in np.split(known, cuts)])
+
+    steps, phases = process.rows("steps"), process.rows("phases")
+    timed = {PERIOD: medians(steps, steps.ints("period_ns"))}
+    for name in HOST_PHASES:
+        rows = phases[phases.matches("name", name)]
+        timed[f"{name}_p50_ns"] = medians(rows, rows.ints("host_ns"))
+        if device_times and name in _DEVICE_PHASES:
+            timed[f"{name}_span_p50_ns"] = medians(rows, rows.ints("span_ns"))
+    if device_times:
+        rows = phases[phases.matches("name", *_DEVICE_PHASES)]
+        timed[DEVICE] = medians(rows, rows.ints("span_ns"))
+    copies = Columns(exposure(replayed, table_buffer(replayed)).steps)
+    timed[EXPOSED] = medians(copies, copies.ints("exposed_ns"))
+    ranges = process.rows("spans")
+    ranges = ranges[ranges.matches("kind", "range")]
+    explaining = {}
+    for name in ranges.coded("name")[1]:
+        rows = ranges[ranges.matches("name", name)]
+        explaining[name] = medians(rows, _length(rows))
+    return LaunchValues(_measured(timed), counted(process, numbers), _measured(explaining))
+
+
+def _length(rows: Columns) -> tuple[LongArray, BoolArray]:
+    (start, has_start), (end, has_end) = rows.ints("start_ns"), rows.ints("end_ns")
+    return end - start, has_start & has_end
+
+
+def _measured(figures: dict[str, Floats]) -> dict[str, Floats]:
+    """Those that any block has: what no block can have (no copy, no GPU) is no figure of this arm."""
+    return {name: values for name, values in figures.items() if np.isfinite(values).any()}

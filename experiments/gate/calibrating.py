@@ -1,0 +1,103 @@
+"""`perf gate calibrate`: equal arms side by side, and how much they differ from launch to launch on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from ...analysis.gate.block_values import GATED, OF_THE_STEP, PERIOD
+from ...analysis.gate.calibration import calibrate
+from ...analysis.gate.detectable import plan
+from ...analysis.gate.effects import launch_effects
+from ...analysis.gate.fingerprint import differences
+from ...analysis.gate.limits import Limits
+from ...analysis.gate.pairs import Floats
+from ...analysis.gate.spreads import Spread
+from ...errors import MeasurementError
+from .calibrations import Book, Entry, identity_of, open_book, work_of
+from .launch import Launch, Say
+from .procedure import GateRequest, benched, stage
+from .same_work import machine_of
+from .series import Series, series_of
+
+_TRIES = 1.5
+"""Launches that may be lost to the machine: so many times the least number are made at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """`effects`: (point, metric) -> log of the arms' ratio, or share of the step, by launch."""
+
+    book: Book
+    spreads: tuple[Spread, ...]
+    effects: dict[tuple[str, str], Floats]
+    launches: tuple[Launch, ...]
+
+
+def run_calibration(request: GateRequest, say: Say, today: Callable[[], date] = date.today) -> Calibrated:
+    """Measure both of `request.arms`, which are the same, and store the spread of every timed metric of every point.
+
+    MeasurementError where a point failed or too few launches were whole.
+    """
+    least = request.limits.calibration_launches
+    with benched(request) as bench:
+        names = list(bench.points["base"])
+        launches: list[Launch] = stage(bench, names, least, 0, say)
+        _check(launches)
+        while len(launches) < _TRIES * least and _least_whole(series_of(launches, names)) < least:
+            launches += stage(bench, names, 1, len(launches), say)
+            _check(launches)
+    found = series_of(launches, names)
+    opened = {name: launches[0][name].opened["base"] for name in names}
+    entries: list[Entry] = []
+    effects: dict[tuple[str, str], Floats] = {}
+    for name, series in found.items():
+        work = work_of(opened[name]["parameters"])
+        for metric in (metric for metric in GATED if metric in series.metrics("base")):
+            values = effects[name, metric] = _effects(series, metric)
+            spread, whole = _spread(values, metric, (request.limits, today()))
+            size = request.limits.pairs, request.blocks.steps
+            entries.append(Entry(name, work, metric, spread, whole, *size, today()))
+    book = _book(machine_of(opened[names[0]]), request).with_entries(entries)
+    book.save()
+    spreads = tuple(
+        Spread(e.point, e.metric, e.sd, e.launches, plan(e.sd, len(names), request.limits)) for e in entries
+    )
+    return Calibrated(book, spreads, effects, tuple(launches))
+
+
+def _book(machine: Mapping[str, Any], request: GateRequest) -> Book:
+    """Where the entries go; what a file knows of another machine is of no use any more."""
+    book = open_book(machine, request.calibration)
+    return Book(book.path, identity_of(machine)) if differences(book.machine, machine) else book
+
+
+def _check(launches: Sequence[Launch]) -> None:
+    for name, one in launches[-1].items():
+        for why in (*one.failures.values(), *([one.refused[1]] if one.refused else [])):
+            raise MeasurementError(f"gate calibration: {name}: {why}")
+
+
+def _effects(series: Series, metric: str) -> Floats:
+    """[launches] of equal arms; not-a-number where the machine took too many pairs."""
+    blocks = series.pairs(metric)
+    return launch_effects(blocks.differences, blocks.head_first)
+
+
+def _least_whole(found: Mapping[str, Series]) -> int:
+    """Whole launches of the point that has fewest, by the step's period."""
+    return min(int(np.isfinite(_effects(series, PERIOD)).sum()) for series in found.values())
+
+
+def _spread(values: Floats, metric: str, at: tuple[Limits, date]) -> tuple[float, int]:
+    """(sd, whole launches). A metric that may be zero may also never differ: then nothing of it is noise."""
+    limits, today = at
+    known = values[np.isfinite(values)]
+    if metric in OF_THE_STEP and len(known) >= limits.calibration_launches and not np.ptp(known) > 0:
+        return 0.0, len(known)
+    made = calibrate(values, today, {}, limits)
+    return made.sd, made.launches

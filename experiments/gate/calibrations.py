@@ -1,0 +1,121 @@
+"""A/A calibrations on disk: one file a machine, one entry for each point and metric, each with its day and its blocks.
+
+    {"schema": 1, "machine": {...}, "entries": [{"point": "regime=steady", "work": "3f9c...", "metric": "period_p50_ns",
+     "sd": 0.0042, "launches": 20, "pairs": 6, "block_steps": 50, "measured_on": "2026-11-30"}]}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ...analysis.gate.calibration import Calibration, unusable
+from ...analysis.gate.fingerprint import IDENTITY
+from ...analysis.gate.limits import Limits
+from ...analysis.gate.verdict import Reason
+from ...errors import UsageError
+from ..files import make_writable, write_atomically
+from ..loading import read_text
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """How much equal arms differ between launches (`sd`, log) in `metric` of a point; `work`: see `work_of`."""
+
+    point: str
+    work: str
+    metric: str
+    sd: float
+    launches: int
+    pairs: int
+    block_steps: int
+    measured_on: date
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """What is known of one machine. `path`: where it lies or would lie."""
+
+    path: Path
+    machine: Mapping[str, Any]
+    entries: tuple[Entry, ...] = ()
+
+    def spread(
+        self, point: str, work: str, metric: str, now: tuple[Mapping[str, Any], int, int, date], limits: Limits
+    ) -> float | Reason:
+        """The sd for a gate that runs as `now` says (machine, pairs, steps of a block, day), or why there is none."""
+        machine, pairs, steps, today = now
+        wanted = (point, work, metric)
+        entry = next((e for e in self.entries if (e.point, e.work, e.metric) == wanted), None)
+        if entry is None:
+            return Reason.NO_CALIBRATION
+        known = Calibration(entry.sd, entry.launches, entry.measured_on, self.machine)
+        reason = unusable(known, machine, today, limits)
+        if reason is None and (entry.pairs, entry.block_steps) != (pairs, steps):
+            reason = Reason.CALIBRATION_OTHER_BLOCKS
+        return entry.sd if reason is None else reason
+
+    def with_entries(self, fresh: Iterable[Entry]) -> Book:
+        """The book with `fresh`; what it said of the same points before is gone."""
+        added = tuple(fresh)
+        replaced = {(entry.point, entry.work) for entry in added}
+        kept = [entry for entry in self.entries if (entry.point, entry.work) not in replaced]
+        return Book(self.path, self.machine, (*kept, *added))
+
+    def save(self) -> None:
+        """Write it."""
+        make_writable(self.path.parent)
+        tree = {"schema": SCHEMA, "machine": self.machine, "entries": [asdict(entry) for entry in self.entries]}
+        write_atomically(self.path, json.dumps(tree, indent=1, default=str) + "\n")
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    schema: int
+    machine: dict[str, Any]
+    entries: tuple[Entry, ...]
+
+
+def work_of(parameters: Mapping[str, Any]) -> str:
+    """Digest of what makes a point the same work: its requests, and the device that is modelled, if one is."""
+    named = {name: parameters.get(name) for name in ("workload", "device", "calibration", "cost_model")}
+    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def identity_of(machine: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an environment that make it this machine."""
+    return {field: machine[field] for field in IDENTITY if machine.get(field) is not None}
+
+
+def open_book(machine: Mapping[str, Any], path: Path | None = None) -> Book:
+    """The calibrations in `path`, else those of this machine in the user's cache; empty where there are none."""
+    identity = identity_of(machine)
+    if path is None:
+        digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:12]
+        path = _cache() / "gate" / f"{digest}.json"
+    return read_book(path) if path.is_file() else Book(path, identity)
+
+
+def read_book(path: Path) -> Book:
+    """UsageError that names the file when it is none of ours."""
+    try:
+        found = msgspec.json.decode(read_text(path).encode(), type=_File)
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"{path}: is no calibration of the gate ({error}); run perf gate calibrate again") from error
+    if found.schema != SCHEMA:
+        raise UsageError(f"{path}: schema is {found.schema}; this version reads {SCHEMA}; calibrate again")
+    return Book(path, found.machine, found.entries)
+
+
+def _cache() -> Path:
+    chosen = os.environ.get("STEPSCOPE_CACHE") or os.environ.get("XDG_CACHE_HOME")
+    return (Path(chosen) if chosen else Path.home() / ".cache") / "stepscope"

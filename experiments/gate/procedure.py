@@ -1,0 +1,150 @@
+"""The procedure of a paired gate: launches of both arms, verdicts, fresh launches where they are needed, a result."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from ...analysis.gate.conditions import told
+from ...analysis.gate.limits import Limits
+from ...analysis.gate.matching import unmatched
+from ...analysis.gate.result import GateResult
+from ...analysis.gate.suite import judge_suite
+from ...analysis.gate.verdict import Reason
+from ...instrumentation.telemetry import TelemetrySampler
+from .arms import Arm, program
+from .calibrations import Book, open_book, work_of
+from .judging import Measured, Spread, judge, levels
+from .launch import ARMS, Bench, Launch, Say, measure_launch
+from .points import Blocks, points_of
+from .same_work import machine_of
+from .series import series_of
+from .watch import Watch
+
+
+@dataclass(frozen=True, slots=True)
+class GateRequest:
+    """`arms`: base and head. `metrics`: none takes all. `calibration`: a file; None takes the machine's."""
+
+    arms: tuple[Arm, Arm]
+    spec: Path | None = None
+    params: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    blocks: Blocks = field(default_factory=Blocks)
+    calibration: Path | None = None
+    allow_new: bool = False
+    confirm: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """The result, and the launches that it rests on, for whoever keeps raw data."""
+
+    result: GateResult
+    measured: Measured
+
+
+def run_gate(request: GateRequest, say: Say, today: Callable[[], date] = date.today) -> Gated:
+    """Measure and judge. UsageError for arms or specs that cannot be used; all else is a verdict."""
+    with benched(request) as bench:
+        names = [name for name in bench.points["base"] if name in bench.points["head"]]
+        first = stage(bench, names, request.limits.launches, 0, say)
+        book, spread = _spreads(request, first, today())
+        measured = Measured(series_of(first, names), {})
+        lost = unmatched(bench.points["base"], bench.points["head"], allow_new=request.allow_new)
+        suite = judge_suite([*lost, *judge(measured, request.metrics, spread, request.limits)], request.limits)
+        again = list(dict.fromkeys(point for point, _ in suite.confirm()))
+        if again and request.confirm:
+            say(f"fresh launches for {', '.join(again)}")
+            fresh = stage(bench, again, request.limits.launches, request.limits.launches, say)
+            measured = Measured(measured.first, series_of(fresh, again))
+            suite = judge_suite([*lost, *judge(measured, request.metrics, spread, request.limits)], request.limits)
+    base, head = request.arms
+    notes = (*_calibration_notes(book, spread, measured, request), *_telemetry_notes(measured))
+    machine = {} if book is None else book.machine
+    return Gated(GateResult(suite, "paired", base.title, head.title, machine, notes, levels(measured)), measured)
+
+
+@contextmanager
+def benched(request: GateRequest) -> Iterator[Bench]:
+    """Both arms ready to be started, in a folder of their own that is gone afterwards."""
+    steps = request.blocks.launch_steps(request.limits.pairs)
+    points = {arm.name: points_of(arm, request.spec, request.params, steps) for arm in request.arms}
+    scratch = Path(tempfile.mkdtemp(prefix="perf-gate-"))
+    sampler = TelemetrySampler()
+    try:
+        programs = {}
+        for arm in request.arms:
+            (scratch / arm.name).mkdir()
+            programs[arm.name] = program(arm, scratch / arm.name)
+        watch = Watch(sampler, device=True)
+        yield Bench(programs, points, request.blocks, request.limits.pairs, scratch, watch)
+    finally:
+        sampler.close()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def stage(bench: Bench, names: Sequence[str], launches: int, begin: int, say: Say) -> list[Launch]:
+    """`launches` launches, numbered from `begin`; a point that failed, or must not be compared, is not tried again."""
+    left = list(names)
+    found: list[Launch] = []
+    for number in range(begin, begin + launches):
+        if not left:
+            break
+        say(f"launch {number - begin + 1} of {launches}: {len(left)} points")
+        found.append(measure_launch(bench, left, number, say))
+        left = [name for name in left if not found[-1][name].failures and found[-1][name].refused is None]
+    return found
+
+
+def _spreads(request: GateRequest, launches: Sequence[Launch], today: date) -> tuple[Book | None, Spread]:
+    """The machine's calibrations, and what they say of a point's metric."""
+    opened = {name: one.opened["base"] for launch in launches for name, one in launch.items() if one.opened}
+    if not opened:
+        return None, lambda point, metric: Reason.NO_CALIBRATION
+    machine = machine_of(next(iter(opened.values())))
+    book = open_book(machine, request.calibration)
+    now = (machine, request.limits.pairs, request.blocks.steps, today)
+
+    def spread(point: str, metric: str) -> float | Reason:
+        return book.spread(point, work_of(opened[point]["parameters"]), metric, now, request.limits)
+
+    return book, spread
+
+
+def _calibration_notes(
+    book: Book | None, spread: Spread, measured: Measured, request: GateRequest
+) -> Iterator[str]:
+    """Which calibration was used; why metrics have none."""
+    if book is None:
+        return
+    wanted = [
+        spread(point, metric) for point, series in measured.first.items() if not (series.failures or series.refused)
+        for metric in series.metrics("base")
+    ]  # fmt: skip
+    missing = sorted({reason.value for reason in wanted if isinstance(reason, Reason)})
+    if missing:
+        yield (
+            f"calibration: {', '.join(missing)} ({book.path}): what is not calibrated cannot fail;"
+            " run perf gate calibrate with the same spec"
+        )
+    days = sorted({entry.measured_on.isoformat() for entry in book.entries})
+    if len(missing) == 0 and days:
+        yield f"calibrated on this machine on {', '.join(days)} ({book.path})"
+
+
+def _telemetry_notes(measured: Measured) -> tuple[str, ...]:
+    usable = [
+        series for stage in (measured.first, measured.fresh) for series in stage.values()
+        if series.launches and not (series.failures or series.refused)
+    ]  # fmt: skip
+    blocks = [block for series in usable for one in series.launches for arm in ARMS for block in one.conditions[arm]]
+    return told(blocks, [drop for series in usable for drop in series.drops]) if usable else ()
+
+
