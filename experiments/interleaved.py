@@ -54,16 +54,28 @@ class TakesTurns(Protocol):
 def interleave(
     sessions: Sequence[TakesTurns], measure: MeasureSpec, interrupted: Callable[[], bool] = lambda: False
 ) -> list[Blocks]:
-    """Warm every session up, then run their blocks in turns; the blocks of each.
+    """Warm every session up, then run their blocks in turns; the blocks of each."""
+    warm_up(sessions, interrupted)
+    return take_turns(sessions, measure, interrupted)
+
+
+def warm_up(sessions: Sequence[TakesTurns], interrupted: Callable[[], bool] = lambda: False) -> None:
+    """Bring every session to where its blocks begin; nothing is measured."""
+    for session in sessions:
+        session.activate()
+        session.run(LoopLimits(warmup_steps=session.warmup_steps, steps=0), interrupted)
+        session.hand_over()
+
+
+def take_turns(
+    sessions: Sequence[TakesTurns], measure: MeasureSpec, interrupted: Callable[[], bool] = lambda: False
+) -> list[Blocks]:
+    """The blocks of each session, which is warm.
 
     Each block begins with steps that are not counted, because the caches are another arm's, and ends with one, because
     the last period would be that of the other arms. Their rows carry `warmup`.
     """
     found: list[Blocks] = [[] for _ in sessions]
-    for session in sessions:
-        session.activate()
-        session.run(LoopLimits(warmup_steps=session.warmup_steps, steps=0), interrupted)
-        session.hand_over()
     for order, arm in enumerate(turns(len(sessions), measure.blocks)):
         if interrupted():
             break

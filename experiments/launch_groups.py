@@ -18,7 +18,7 @@ from ..analysis.step_series import step_series
 from ..instrumentation.recording.meta import Diagnostic, SweepKeys
 from ..instrumentation.recording.reader import Recording
 from .axes import dig
-from .interleaved import Blocks, TakesTurns, interleave, rotated
+from .interleaved import Blocks, TakesTurns, rotated, take_turns, warm_up
 from .one_runner import AXIS, HeldRows, OneRunner
 from .plan import Point, parameters
 from .session import Measured, Session
@@ -61,13 +61,15 @@ def measure_launch(
     with ExitStack() as stack:
         with turns.building():
             group = stack.enter_context(closing(make_group(points, folders)))
+            warm_up(group.arms, interrupted)
         with turns.measuring():
-            found = interleave(group.arms, points[0].spec.measure, interrupted)
+            found = take_turns(group.arms, points[0].spec.measure, interrupted)
             if interrupted():
                 return
             group.end()
         with turns.building(), stack:
             for number, (point, folder, blocks) in enumerate(zip(points, folders, found, strict=True)):
+                folder.mkdir(parents=True, exist_ok=True)
                 measured = group.measured(number)
                 own = with_series(blocks, measured.recording) if keeps_blocks_only(point) else blocks
                 yield point, folder, measured, own

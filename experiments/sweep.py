@@ -23,6 +23,7 @@ from .spec import SECTIONS, resolve_paths
 from .store import SweepStore
 from .workers.launcher import Launcher, Workers
 from .workers.process import WorkerProcess
+from .workers.residents import Residents
 
 DEFAULTS = SweepOptions()
 MakeLauncher = Callable[[Path], Launcher]
@@ -131,7 +132,7 @@ def local_workers(scratch: Path, resident: int = 0) -> Launcher:
     if not resident:
         return Workers([WorkerProcess(scratch / "worker-0")])
     environ = {turnstile.ENVIRONMENT: str(scratch / "turnstile")}
-    return Workers([WorkerProcess(scratch / f"worker-{number}", environ=environ) for number in range(resident)])
+    return Residents([WorkerProcess(scratch / f"worker-{number}", environ=environ) for number in range(resident)])
 
 
 def check_engine(store: SweepStore, *, allow_mixed: bool) -> Identity | None:

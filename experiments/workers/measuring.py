@@ -13,6 +13,7 @@ from ..launch_groups import measure_launch
 from ..measure import measure
 from ..point import Point, parameters
 from ..summary import origin_of, summary_of
+from ..turnstile import turns_of_process
 from .failures import classify, describe
 from .task import Outcome, Task, all_failed, all_interrupted
 
@@ -42,7 +43,8 @@ def _measured(task: Task, scratch: Path, interrupted: Interrupted, started: floa
     (point,) = task.points
     folder = scratch / point.key
     keys = SweepKeys(point=point.id, launch=point.repeat)
-    measured = measure(point.spec, folder / RECORDING, sweep=keys, interrupted=interrupted)
+    with turns_of_process().measuring():
+        measured = measure(point.spec, folder / RECORDING, sweep=keys, interrupted=interrupted)
     record = {**summary_of(measured), **origin_of(measured)}
     return [_ok(point, record, folder, started)]
 

@@ -1,0 +1,191 @@
+"""Figures of a claim: each gives a value for every launch, and says how wide its interval may be.
+
+    Level(cell, arm, series)             the median step                                           ns
+    Difference(cell, left, right, ..)    the median of left - right over steps in the same place    ns
+    Ratio(cell, left, right, ..)         median of left / median of right
+    Share(part, whole)                   one figure over another one of the same launch
+    Removed(left, taken)                 1 - left / taken
+    Less(left, right)                    one figure minus another one of the same launch
+
+Intervals may be as wide as the times behind them: a time is known well enough when its half-width is at most 5 us or
+2 % of it, whichever is more, and a difference when that is so for its right arm. What is divided passes that on.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from ..stats import median
+from .paired import pairs, values
+from .points import PERIOD, ClaimData, Where
+
+Unit = Literal["ns", "1"]
+ByLaunch = dict[int, float]
+LEAST_NS, SHARE = 5_000.0, 0.02
+
+
+class Figure(Protocol):
+    """What a finding is about."""
+
+    @property
+    def unit(self) -> Unit:
+        """`ns`, or `1` for what has none."""
+        ...
+
+    def by_launch(self, data: ClaimData) -> ByLaunch:
+        """Launch -> value, of the launches that have one."""
+        ...
+
+    def allowed(self, data: ClaimData) -> float | None:
+        """How wide half of the interval may be; None: as wide as it is."""
+        ...
+
+    def missing(self, data: ClaimData) -> str:
+        """Why no launch has a value."""
+        ...
+
+
+def time_allowed(time_ns: float) -> float:
+    """Half-width with which a time is known well enough."""
+    return max(LEAST_NS, SHARE * abs(time_ns))
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The median step of one arm."""
+
+    where: Where
+    arm: str
+    series: str = PERIOD
+    unit: Unit = "ns"
+
+    def by_launch(self, data: ClaimData) -> ByLaunch:
+        """See Figure."""
+        found = {launch: median(values(point, self.series)) for launch, point in data.arm(self.where, self.arm).items()}
+        return {launch: float(value) for launch, value in found.items() if value is not None}
+
+    def allowed(self, data: ClaimData) -> float | None:
+        """See Figure."""
+        level = mean(self.by_launch(data))
+        return None if level is None else time_allowed(level)
+
+    def missing(self, data: ClaimData) -> str:
+        """See Figure."""
+        return data.reason(self.where, (self.arm,))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`left` - `right`, a median over steps in the same place of their turns."""
+
+    where: Where
+    left: str
+    right: str
+    series: str = PERIOD
+    unit: Unit = "ns"
+
+    def by_launch(self, data: ClaimData) -> ByLaunch:
+        """See Figure."""
+        left, right = data.arm(self.where, self.left), data.arm(self.where, self.right)
+        found = {
+            launch: median([mine - other for mine, other in pairs(point, right[launch], self.series)])
+            for launch, point in left.items() if launch in right
+        }  # fmt: skip
+        return {launch: float(value) for launch, value in found.items() if value is not None}
+
+    def allowed(self, data: ClaimData) -> float | None:
+        """See Figure."""
+        return Level(self.where, self.right, self.series).allowed(data)
+
+    def missing(self, data: ClaimData) -> str:
+        """See Figure."""
+        return data.reason(self.where, (self.left, self.right))
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """`part` / `whole`, of equal launches."""
+
+    part: Figure
+    whole: Figure
+    unit: Unit = "1"
+
+    def by_launch(self, data: ClaimData) -> ByLaunch:
+        """See Figure."""
+        part, whole = self.part.by_launch(data), self.whole.by_launch(data)
+        return {launch: value / whole[launch] for launch, value in part.items() if whole.get(launch)}
+
+    def allowed(self, data: ClaimData) -> float | None:
+        """What the widths of part and whole come to, at worst."""
+        part, whole = mean(self.part.by_launch(data)), mean(self.whole.by_launch(data))
+        of_part, of_whole = self.part.allowed(data), self.whole.allowed(data)
+        if part is None or not whole or of_part is None or of_whole is None:
+            return None
+        return (of_part + abs(part / whole) * of_whole) / abs(whole)
+
+    def missing(self, data: ClaimData) -> str:
+        """See Figure."""
+        return (self.whole if self.part.by_launch(data) else self.part).missing(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """1 - `left` / `taken`: how much of `taken` is gone in `left`."""
+
+    left: Figure
+    taken: Figure
+    unit: Unit = "1"
+
+    def by_launch(self, data: ClaimData) -> ByLaunch:
+        """See Figure."""
+        return {launch: 1.0 - value for launch, value in Share(self.left, self.taken).by_launch(data).items()}
+
+    def allowed(self, data: ClaimData) -> float | None:
+        """See Figure."""
+        return Share(self.left, self.taken).allowed(data)
+
+    def missing(self, data: ClaimData) -> str:
+        """See Figure."""
+        return Share(self.left, self.taken).missing(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Less:
+    """`left` - `right`, two figures of different cells."""
+
+    left: Figure
+    right: Figure
+    unit: Unit = "ns"
+
+    def by_launch(self, data: ClaimData) -> ByLaunch:
+        """See Figure."""
+        left, right = self.left.by_launch(data), self.right.by_launch(data)
+        return {launch: value - right[launch] for launch, value in left.items() if launch in right}
+
+    def allowed(self, data: ClaimData) -> float | None:
+        """The wider one."""
+        widths = [self.left.allowed(data), self.right.allowed(data)]
+        known = [width for width in widths if width is not None]
+        return max(known) if len(known) == len(widths) else None
+
+    def missing(self, data: ClaimData) -> str:
+        """See Figure."""
+        return (self.right if self.left.by_launch(data) else self.left).missing(data)
+
+
+def ratio(where: Where, left: str, right: str, series: str = PERIOD) -> Share:
+    """Median of `left` over median of `right`."""
+    return Share(Level(where, left, series), Level(where, right, series))
+
+
+def mean(by_launch: ByLaunch) -> float | None:
+    """The mean over launches; None without any."""
+    return statistics.fmean(by_launch.values()) if by_launch else None
+
+
+def launches_of(figures: Sequence[Figure], data: ClaimData) -> int:
+    """Launches of the figure that has most."""
+    return max((len(figure.by_launch(data)) for figure in figures), default=0)

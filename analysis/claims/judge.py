@@ -1,0 +1,145 @@
+"""From figures to a verdict.
+
+A finding is over launches: the mean and Student's 95 % interval. Against the range that the claim says:
+
+    claim says      |--------|
+    interval      |---|             met: they overlap, so nothing contradicts the claim
+                |---|               met
+            |--|                    broken: wholly outside
+         |--------------------|     open: overlaps, but is wider than allowed and reaches out of the range
+
+All met: the claim holds. Some met and some broken: it holds where they are met. None met and some broken: it does not
+hold. Otherwise it is undecided, and where a premise is not met too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ..blocks import Interval, over_launches
+from .claim import Claim, Finding
+from .points import ClaimData
+
+State = Literal["met", "broken", "open", "shown", "unmeasured"]
+Code = Literal["holds", "holds_where", "does_not_hold", "undecided", "unmeasured", "not_run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One finding.
+
+    interval   None where no launch has a value; `reason` then says why
+    allowed    half-width that the interval may have, None: any;  precise  whether it keeps to it (None: none asked)
+    same       what two runs compare of it: the same interval, or for a figure of the host the ratio of the arms
+    """
+
+    finding: Finding
+    state: State
+    interval: Interval | None
+    by_launch: tuple[float, ...] = ()
+    allowed: float | None = None
+    precise: bool | None = None
+    same: Interval | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`where` and `not_where` name the findings that are met and broken, `open` the others; `reason` is in words."""
+
+    code: Code
+    where: tuple[str, ...] = ()
+    not_where: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def same_as(self) -> tuple[object, ...]:
+        """What two runs must have in common to have the same verdict."""
+        return self.code, self.where
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedClaim:
+    """A claim with what was found."""
+
+    claim: Claim
+    verdict: Verdict
+    findings: tuple[Judged, ...] = ()
+    premises: tuple[Judged, ...] = ()
+
+    @property
+    def launches(self) -> int:
+        """Launches of the figure that has most."""
+        counts = [judged.interval.launches for judged in self.findings if judged.interval is not None]
+        return max(counts, default=0)
+
+
+def judge(claim: Claim, data: ClaimData) -> JudgedClaim:
+    """The claim in the light of `data`, which is its own points."""
+    if not claim.findings or not data.points:
+        return JudgedClaim(claim, Verdict("not_run"))
+    findings = tuple(judge_finding(finding, data) for finding in claim.findings)
+    premises = tuple(judge_finding(premise, data) for premise in claim.premises)
+    return JudgedClaim(claim, _verdict(findings, premises), findings, premises)
+
+
+def judge_finding(finding: Finding, data: ClaimData) -> Judged:
+    """One figure over launches, against its range."""
+    found = finding.figure.by_launch(data)
+    values = tuple(found[launch] for launch in sorted(found))
+    interval = over_launches(values)
+    if interval is None:
+        return Judged(finding, "unmeasured", None, reason=finding.figure.missing(data))
+    allowed = finding.figure.allowed(data)
+    half = half_width(interval)
+    precise = None if allowed is None else half is not None and half <= allowed
+    same = interval
+    if finding.same is not None:
+        same_values = finding.same.by_launch(data)
+        same = over_launches([same_values[launch] for launch in sorted(same_values)]) or interval
+    return Judged(finding, _state(finding, interval, precise), interval, values, allowed, precise, same)
+
+
+def half_width(interval: Interval) -> float | None:
+    """Half of the interval; None with a single launch."""
+    return None if interval.low is None or interval.high is None else (interval.high - interval.low) / 2
+
+
+def _state(finding: Finding, interval: Interval, precise: bool | None) -> State:
+    if not finding.judges:
+        return "shown"
+    if interval.low is None or interval.high is None:
+        return "open"
+    low = float("-inf") if finding.low is None else finding.low
+    high = float("inf") if finding.high is None else finding.high
+    if interval.high < low or interval.low > high:
+        return "broken"
+    inside = low <= interval.low and interval.high <= high
+    return "met" if inside or precise is not False else "open"
+
+
+def _verdict(findings: Sequence[Judged], premises: Sequence[Judged]) -> Verdict:
+    judging = [judged for judged in findings if judged.finding.judges]
+    unmet = [judged for judged in premises if judged.state != "met"]
+    if all(judged.state == "unmeasured" for judged in judging):
+        return Verdict("unmeasured", reason=judging[0].reason if judging else "")
+    if unmet:
+        return Verdict("undecided", reason=f"its premise is not met: {unmet[0].finding.name}")
+    met, broken = _names(judging, "met"), _names(judging, "broken")
+    rest = (*_names(judging, "open"), *_names(judging, "unmeasured"))
+    return Verdict(_code(met, broken, rest), met, broken, rest)
+
+
+def _code(met: Sequence[str], broken: Sequence[str], rest: Sequence[str]) -> Code:
+    if met and not broken and not rest:
+        return "holds"
+    if met:
+        return "holds_where"
+    return "does_not_hold" if broken else "undecided"
+
+
+def _names(judged: Sequence[Judged], state: State) -> tuple[str, ...]:
+    return tuple(one.finding.where or one.finding.name for one in judged if one.state == state)

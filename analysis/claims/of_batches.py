@@ -1,0 +1,116 @@
+"""Claims about the host's side of a batch: E7, E8, E9 and E15."""
+
+from __future__ import annotations
+
+from .claim import Claim, Finding
+from .figures import Difference, Level, Share, ratio
+from .points import Where
+
+ROWS = "workload.settings.num_reqs"
+TOKENS = "runner.max_num_batched_tokens"
+US = 1_000.0
+BUILD, SLOTS, UPDATE, BUSY = "build_indices_ns", "slot_mapping_ns", "update_states_ns", "host_busy_ns"
+
+
+def _gather(rows: int, low: float | None, high: float | None, expected: str) -> Finding:
+    where = {ROWS: rows}
+    return Finding(
+        f"index building, cat - index_select, {rows} rows", Difference(where, "cat", "index_select", BUILD),
+        f"{rows} rows", low, high, expected, "host", ratio(where, "cat", "index_select", BUILD),
+    )  # fmt: skip
+
+
+E7 = Claim(
+    "E7",
+    "Gathering the tokens by one index_select beats a list of slices from 16 rows on, by 200 us or more at 256 rows and"
+    " 1 ms or more at 1024; at one row the list is no slower.",
+    "`token_gather`: index_select, cat", "1 to 1024 rows, one token each",
+    (
+        _gather(1, None, 5 * US, "the list wins below 16 rows"),
+        _gather(16, 0.0, None, "crossover below 16 rows"),
+        _gather(256, 200 * US, None, "about 2 us a row"),
+        _gather(1024, 1000 * US, None, "about 2 us a row"),
+        Finding("index building, index_select, 1024 rows", Level({ROWS: 1024}, "index_select", BUILD), bound="host",
+                expected="25 to 50 us", same=ratio({ROWS: 1024}, "cat", "index_select", BUILD)),
+    ), spec="e07_token_gather.yaml",
+)  # fmt: skip
+
+
+def _slots(tokens: int, arm: str, low: float | None, high: float | None, expected: str = "") -> Finding:
+    where = {TOKENS: tokens}
+    return Finding(
+        f"slot mapping on the host, {arm} - triton, {tokens} tokens", Difference(where, arm, "triton", SLOTS),
+        f"{tokens} tokens", low, high, expected, "host", ratio(where, arm, "triton", SLOTS),
+    )  # fmt: skip
+
+
+E8 = Claim(
+    "E8",
+    "Mapping slots on the host costs no more than launching the kernel up to 64 tokens, and more from 1024 tokens on.",
+    "`slot_mapping`: triton, torch, host", "steps of 64, 1024 and 8192 tokens; the copy of host-made slots is counted",
+    (
+        _slots(64, "host", None, 5 * US, "the host may win (a launcher is 17 us)"),
+        _slots(1024, "host", 0.0, None, "the kernel wins"),
+        _slots(8192, "host", 0.0, None, "the kernel wins"),
+        _slots(64, "torch", None, None), _slots(1024, "torch", None, None), _slots(8192, "torch", None, None),
+    ), spec="e08_slot_mapping.yaml",
+)  # fmt: skip
+
+SAME: Where = {"workload.regime": "steady", "workload.settings.prompt_len": 128}
+LONG: Where = {"workload.regime": "steady", "workload.settings.prompt_len": 8192}
+TURNING: Where = {"workload.regime": "alternating"}
+
+
+def _state(where: Where, left: str, right: str, words: str, low: float | None, high: float | None) -> Finding:
+    return Finding(
+        f"state update, {left} / {right}, {words}", ratio(where, left, right, UPDATE), words, low, high,
+        "3 or more" if low == 3 else "0.8 to 1.2" if low else "", "host",
+    )  # fmt: skip
+
+
+E9 = Claim(
+    "E9",
+    "A persistent batch updates its state at a third of the cost of a rebuilt one, or less, when the batch stays the"
+    " same; when every step changes all of it the two cost the same within 20 %.",
+    "`batch_state`: persistent, rebuild, stable_slots", "256 rows; the same rows in every step, contexts of 128 and 8k;"
+    " two halves in turns, contexts of 128",
+    (
+        _state(SAME, "rebuild", "persistent", "same rows, 128 tokens", 3.0, None),
+        _state(LONG, "rebuild", "persistent", "same rows, 8k tokens", 3.0, None),
+        _state(TURNING, "rebuild", "persistent", "all rows change", 0.8, 1.2),
+        _state(SAME, "stable_slots", "persistent", "same rows, stable slots", None, None),
+        _state(TURNING, "stable_slots", "persistent", "all rows change, stable slots", None, None),
+    ), spec="e09_batch_state.yaml",
+)  # fmt: skip
+
+_STEADY: Where = {"workload.regime": "steady"}
+_CHURN: Where = {"workload.regime": "churn"}
+
+
+def _handoff(rows: int) -> tuple[Finding, ...]:
+    where = {**_STEADY, ROWS: rows}
+    return (
+        Finding(f"period, async_slice / sync, {rows} rows", ratio(where, "async_slice", "sync"),
+                f"{rows} rows are faster with two steps in flight", None, 0.95, "host + device becomes their maximum",
+                "host"),
+        Finding(f"period, async_scatter - async_slice, {rows} rows",
+                Difference(where, "async_scatter", "async_slice"), f"a map costs little with {rows} rows", None,
+                30 * US, "+10 to +30 us", "host", ratio(where, "async_scatter", "async_slice")),
+        Finding(f"host's work over the period, async_slice, {rows} rows",
+                Share(Level(where, "async_slice", BUSY), Level(where, "async_slice")), bound="host"),
+    )  # fmt: skip
+
+
+E15 = Claim(
+    "E15",
+    "Two steps in flight shorten the period by 5 % or more; handing tokens over by a map of rows costs at most 30 us"
+    " more than a slice while rows stay, and no more where they change.",
+    "`token_handoff`: sync, async_slice, async_scatter", "64 and 256 rows that stay, one token each; 64 rows of which a"
+    " tenth change in a step",
+    (
+        *_handoff(64), *_handoff(256),
+        Finding("period, async_scatter - async_slice, rows change", Difference(_CHURN, "async_scatter", "async_slice"),
+                "a map is no slower where rows change", None, 0.0, "the slice has to wait", "host",
+                ratio(_CHURN, "async_scatter", "async_slice")),
+    ), spec="e15_handoff.yaml",
+)  # fmt: skip

@@ -1,0 +1,34 @@
+"""Two arms of one launch, step by step: the step in the same place of the turn in the same round.
+
+Rounds run in opposite orders by turns, so of three rounds or more an even number counts: what grows from turn to turn
+then falls on both arms alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .points import ClaimPoint, Turn
+
+Pair = tuple[int, int]
+
+
+def pairs(left: ClaimPoint, right: ClaimPoint, series: str) -> list[Pair]:
+    """(value of `left`, value of `right`) where both were measured."""
+    rounds = list(zip(_in_order(left.turns), _in_order(right.turns), strict=False))
+    balanced = rounds if len(rounds) < 2 else rounds[: len(rounds) // 2 * 2]
+    return [
+        (mine, other)
+        for one, two in balanced
+        for mine, other in zip(one.series.get(series, ()), two.series.get(series, ()), strict=False)
+        if mine is not None and other is not None
+    ]
+
+
+def values(point: ClaimPoint, series: str) -> list[int]:
+    """All values of one arm."""
+    return [value for turn in _in_order(point.turns) for value in turn.series.get(series, ()) if value is not None]
+
+
+def _in_order(turns: Sequence[Turn]) -> list[Turn]:
+    return sorted(turns, key=lambda turn: turn.order)

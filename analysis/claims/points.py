@@ -1,0 +1,74 @@
+"""What was measured for a claim: arms, launches and turns, as plain values.
+
+    claim E1, cell {runner.table_width: 8192}, arm first, launch 0: turns 0, 5, 6, ... each with its series
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+PERIOD = "period_ns"
+Values = tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of an arm: its place among the turns of all, and series by name: a value a step, None: not measured.
+
+    `period_ns` has one value less than the others: no period of the last step is known.
+    """
+
+    order: int
+    series: Mapping[str, Values]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimPoint:
+    """One launch of one arm.
+
+    cell    what the axes chose, dotted path -> value, without the axis of the arms
+    reason  why there are no turns; empty where there are
+    """
+
+    claim: str
+    cell: Mapping[str, object]
+    arm: str
+    launch: int
+    turns: tuple[Turn, ...] = ()
+    reason: str = ""
+
+
+Where = Mapping[str, object]
+"""Which cell: dotted path -> value. A cell is meant that has all of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimData:
+    """The points of one claim."""
+
+    points: Sequence[ClaimPoint]
+    _found: dict[tuple[str, str], dict[int, ClaimPoint]] = field(default_factory=dict, init=False, repr=False)
+
+    def arm(self, where: Where, arm: str) -> dict[int, ClaimPoint]:
+        """Launch -> the arm's point in that cell, of launches that were measured."""
+        key = repr(sorted(where.items())), arm
+        if key not in self._found:
+            self._found[key] = {p.launch: p for p in self._of(where, arm) if p.turns}
+        return self._found[key]
+
+    def reason(self, where: Where, arms: Sequence[str]) -> str:
+        """Why a figure of these arms in that cell is missing."""
+        for arm in arms:
+            points = list(self._of(where, arm))
+            if not points:
+                return f"arm {arm} was not measured"
+            failed = [point.reason for point in points if not point.turns]
+            if failed:
+                return f"arm {arm}: {failed[0]}"
+        return "no step of these arms has such a figure"
+
+    def _of(self, where: Where, arm: str) -> Iterator[ClaimPoint]:
+        for point in self.points:
+            if point.arm == arm and all(point.cell.get(path) == value for path, value in where.items()):
+                yield point
