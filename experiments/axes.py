@@ -5,6 +5,7 @@
     points:   [{runner.staging: pageable}, {runner.staging: pinned_ring}]                 as they stand
     exclude:  [{workload.regime: [churn], runner.commit_order: skip}]                    drops what matches all
 
+Whole numbers may be ranges (see `ranges`): `max_num_seqs: 2^3:2^8`.
 A point is one choice from each of the three, so axes multiply. Names are dotted paths into the sections.
 """
 
@@ -23,6 +24,7 @@ from ..runner.config import RunnerConfig
 from ..workloads.regimes import REGIMES
 from .loading import Tree, parse_value
 from .point import Choice
+from .ranges import written_out
 from .spec import AXES, SECTIONS, MeasureSpec, TraceSpec, WorkloadSpec
 from .typed import unknown
 
@@ -82,14 +84,18 @@ def _mapping(name: str, value: object) -> dict[str, Any]:
 
 
 def _grid(value: object) -> list[Choice]:
-    axes = {path: _listed(f"grid.{path}", values) for path, values in _mapping("grid", value).items()}
+    axes = {
+        path: _listed(f"grid.{path}", written_out(f"grid.{path}", values))
+        for path, values in _mapping("grid", value).items()
+    }
     check_count(math.prod(len(values) for values in axes.values()), "grid")
     return [dict(zip(axes, combination, strict=True)) for combination in itertools.product(*axes.values())]
 
 
 def _zipped(value: object) -> list[Choice]:
     axes: dict[str, list[Any]] = {}
-    for path, values in _mapping("zip", value).items():
+    for path, given in _mapping("zip", value).items():
+        values = written_out(f"zip.{path}", given)
         if not isinstance(values, list) or not values:
             raise UsageError(f"zip.{path}: expected a list with at least one value")
         axes[path] = values
@@ -146,6 +152,7 @@ def expand(tree: Tree) -> tuple[Tree, list[Choice]]:
     makers = {"grid": _grid, "zip": _zipped, "points": _points}
     factors = [make(tree[name]) for name, make in makers.items() if tree.get(name) is not None]
     check_count(math.prod(len(choices) for choices in factors), "axes")
+    _refuse_shared_paths(factors)
     combined = [{key: value for part in parts for key, value in part.items()} for parts in itertools.product(*factors)]
     excludes = tree.get("exclude")
     rules = (
@@ -155,6 +162,16 @@ def expand(tree: Tree) -> tuple[Tree, list[Choice]]:
     if not kept:
         raise UsageError("exclude: nothing is left to run; every point matches a rule")
     return base, kept
+
+
+def _refuse_shared_paths(factors: Sequence[Sequence[Choice]]) -> None:
+    """A parameter that two of grid, zip and points set would have one of its values dropped without a word."""
+    seen: set[str] = set()
+    for choices in factors:
+        paths = {path for choice in choices for path in choice}
+        if paths & seen:
+            raise UsageError(f"axes: {sorted(paths & seen)[0]} is in two of grid, zip and points; keep it in one")
+        seen |= paths
 
 
 def parse_params(texts: Iterable[str]) -> dict[str, list[Any]]:
@@ -171,10 +188,35 @@ def parse_params(texts: Iterable[str]) -> dict[str, list[Any]]:
         if not all(parts):
             raise UsageError(f"--param {text}: a value is empty")
         try:
-            axes[path] = [parse_value(part) for part in parts]
+            parsed = written_out(path, [parse_value(part) for part in parts])
         except UsageError as error:
             raise UsageError(f"--param {text}: {error}") from error
+        axes[path] = _listed(f"--param {path}", parsed)
     return axes
+
+
+def parse_zips(texts: Iterable[str]) -> dict[str, list[Any]]:
+    """`["max_num_seqs,table_width=8/512,64/8192"]` as axes that go side by side. Raises UsageError."""
+    axes: dict[str, list[Any]] = {}
+    for text in texts:
+        names, sign, rows = text.partition("=")
+        paths = [full_path(name.strip()) for name in names.split(",")] if sign else []
+        if len(paths) < 2:
+            raise UsageError(f"--zip {text}: expected key1,key2=v1/v2[,v1/v2 ...]")
+        for row in _split(rows):
+            values = row.split("/")
+            if len(values) != len(paths) or not all(value.strip() for value in values):
+                raise UsageError(f"--zip {text}: {row!r} has not one value for each of {', '.join(paths)}")
+            for path, value in zip(paths, values, strict=True):
+                axes.setdefault(path, []).append(_parsed(text, value))
+    return axes
+
+
+def _parsed(text: str, value: str) -> Any:
+    try:
+        return parse_value(value)
+    except UsageError as error:
+        raise UsageError(f"--zip {text}: {error}") from error
 
 
 def _split(values: str) -> list[str]:
@@ -189,9 +231,19 @@ def _split(values: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def with_params(tree: Tree, axes: Mapping[str, list[Any]]) -> Tree:
+def with_params(tree: Tree, axes: Mapping[str, list[Any]], zips: Mapping[str, list[Any]] | None = None) -> Tree:
     """The spec with the command line's word in it: it replaces what the file says of the same parameter."""
     result = copy.deepcopy(tree)
+    if zips:
+        others = [key for key in result.get("zip") or {} if full_path(key) not in zips]
+        if others:
+            raise UsageError(f"zip: the spec zips {', '.join(others)}, and --zip other parameters; a sweep has one zip")
+        result["zip"] = dict(zips)
+        if isinstance(result.get("grid"), dict):
+            result["grid"] = {key: v for key, v in result["grid"].items() if full_path(key) not in zips} or None
+        twice = [path for path in zips if path in axes]
+        if twice:
+            raise UsageError(f"--zip: {twice[0]} is given by --param as well; keep one")
     for name in ("grid", "zip"):
         if isinstance(result.get(name), dict):
             result[name] = {key: v for key, v in result[name].items() if full_path(key) not in axes} or None

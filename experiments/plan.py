@@ -74,15 +74,17 @@ def _points_of(tree: Tree) -> list[Point]:
     return points
 
 
-def make_plan(specs: Sequence[tuple[str, Tree]], axes: Mapping[str, list[Any]]) -> Plan:
-    """Expand `specs` (name and tree of each) under the `--param` axes, and resolve every point.
+def make_plan(
+    specs: Sequence[tuple[str, Tree]], axes: Mapping[str, list[Any]], zips: Mapping[str, list[Any]] | None = None
+) -> Plan:
+    """Expand `specs` (name and tree of each) under the `--param` axes and `--zip`, and resolve every point.
 
     Raises UsageError that begins with the spec's name: for a bad field, for a point that stands there twice.
     """
     points: dict[str, Point] = {}
     for name, tree in specs:
         try:
-            for point in _points_of(with_params(copy.deepcopy(tree), axes)):
+            for point in _points_of(with_params(copy.deepcopy(tree), axes, zips)):
                 if point.key in points:
                     raise UsageError(
                         f"the point {point.slug} is the same experiment as {points[point.key].slug}; keep one"
