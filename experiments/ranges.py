@@ -16,7 +16,7 @@ from ..errors import UsageError
 
 _RANGE = re.compile(r"(?P<first>[0-9^]+):(?P<last>[0-9^]+)(?::(?P<step>[0-9^]+))?")
 _NUMBER = re.compile(r"(?:(?P<base>[0-9]+)\^)?(?P<number>[0-9]+)")
-_LOOKS_LIKE_ONE = re.compile(r"-?[0-9.^]+(?::-?[0-9.^]*)+|[0-9]+\^[0-9]+")
+_LOOKS_LIKE_ONE = re.compile(r"-?[0-9.^]+(?::-?[0-9.^]*)+|[0-9]+\^[0-9^]+")
 _LARGEST = 1 << 62
 MOST = 100_000
 
@@ -24,7 +24,7 @@ MOST = 100_000
 def written_out(axis: str, values: object) -> object:
     """`values` with each range in it, or in its place, written out; other values stay. Raises UsageError."""
     if isinstance(values, str) and _LOOKS_LIKE_ONE.fullmatch(values.replace(" ", "")):
-        return _range(axis, values)
+        return list(_range(axis, values))
     if not isinstance(values, list):
         return values
     found: list[Any] = []
@@ -39,9 +39,7 @@ def _range(axis: str, text: str) -> Sequence[int]:
     match = _RANGE.fullmatch(plain)
     if match is None:
         if ":" in plain:
-            raise UsageError(
-                f"{axis}: {text} is no range; write 2^4:2^10, first:last or first:last:step, of whole numbers"
-            )
+            raise UsageError(f"{axis}: {text} is no range of whole numbers; write 2^4:2^10, 1:4 or 8:64:8")
         return [_number(axis, plain)]
     first, last = _number(axis, match["first"]), _number(axis, match["last"])
     if first > last:
