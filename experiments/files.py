@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ..errors import UsageError
+
+SYNCS_AT_ONCE = 8
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -21,16 +24,13 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def publish_folder(temporary: Path, final: Path, trash: Path) -> None:
-    """Force every file of `temporary` to disk, then rename it to `final`; what was there goes to the folder `trash`.
+    """Force all of `temporary` to disk, then rename it to `final`; what was there goes to the folder `trash`.
 
     Each is one rename, so a kill between them leaves the old one aside and nothing half. `trash` is on the same disk;
     what is left in it may be deleted at any time. From another disk `temporary` is copied first.
     """
     temporary = _on_disk_of(temporary, final.parent, trash)
-    for file in temporary.rglob("*"):
-        if file.is_file():
-            with file.open("rb") as handle:
-                os.fsync(handle.fileno())
+    _sync_all(temporary)
     aside = trash / f"{final.name}.{os.getpid()}.old"
     if final.exists():
         trash.mkdir(parents=True, exist_ok=True)
@@ -39,6 +39,22 @@ def publish_folder(temporary: Path, final: Path, trash: Path) -> None:
     temporary.replace(final)
     sync_folder(final.parent)
     _remove(aside)
+
+
+def _sync_all(folder: Path) -> None:
+    """Force everything below `folder` to disk, side by side: a disk takes many files in little more time than one."""
+    paths = [folder, *folder.rglob("*")]
+    with ThreadPoolExecutor(SYNCS_AT_ONCE) as pool:
+        for _ in pool.map(_sync, paths):
+            pass
+
+
+def _sync(path: Path) -> None:
+    if path.is_dir():
+        sync_folder(path)
+    elif path.is_file():
+        with path.open("rb") as handle:
+            os.fsync(handle.fileno())
 
 
 def _on_disk_of(temporary: Path, target: Path, trash: Path) -> Path:

@@ -110,7 +110,8 @@ class SweepStore:
             "wall_s": round(result.wall_s, 3),
             "choice": point.choice,
         }
-        write_atomically(temporary / "summary.json", json.dumps({**head, **record}, indent=1) + "\n")
+        text = json.dumps({**head, **record}, indent=1) + "\n"
+        (temporary / "summary.json").write_text(text, encoding="utf-8")  # forced to disk with all the rest
         final = self.folder(point)
         final.parent.mkdir(parents=True, exist_ok=True)
         publish_folder(temporary, final, self.root / WORK)
