@@ -11,8 +11,8 @@ Streams = dict[StreamName, torch.cuda.Stream]
 
 _URGENT: frozenset[StreamName] = frozenset({"output"})
 """Sampled tokens leave ahead of the next step. At equal priority a GPU that is taking in a long graph may attend to
-their stream behind it: on an H200 tokens came 3 ms late, every third step, in 40 of 108 blocks of 30 steps; with priority (on
-another machine) in 14 of 162."""
+their stream behind it: on an H200 tokens came 3 ms late, every third step, in 40 of 108 blocks of 30 steps; with
+priority (on another machine) in 14 of 162."""
 
 _spare: list[Streams] = []
 """Of closed devices. cuBLAS keeps a workspace (32 MiB on an H200) for every stream that it was ever called on, so a
