@@ -1,6 +1,6 @@
 """Figures of each step by name: what arms that take turns are compared by, beside the period.
 
-    steps      num_tokens, padded_tokens, host_busy_ns, latency_ns
+    steps      num_tokens, padded_tokens, host_busy_ns, host_wait_ns, latency_ns
     phases     preprocess_ns, forward_ns, sample_ns        host time
                preprocess_span_ns, forward_span_ns         on the device, between events
     spans      update_states_ns, build_indices_ns, ...     ranges of the host, their sum in the step
@@ -18,7 +18,7 @@ from .columns import BoolArray, Columns, LongArray
 from .table_copies import table_buffer
 from .tables import Process, TableSource, processes
 
-STEP_COLUMNS = ("num_tokens", "padded_tokens", "host_busy_ns", "latency_ns")
+STEP_COLUMNS = ("num_tokens", "padded_tokens", "host_busy_ns", "host_wait_ns", "latency_ns")
 PHASES = ("preprocess", "forward", "sample")
 SPANS_OF = ("preprocess", "forward")
 RANGES = (

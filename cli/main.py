@@ -15,6 +15,7 @@ import typer
 
 from ..errors import StepscopeError
 from .capture import capture
+from .claims import claims
 from .diff import diff
 from .doctor import doctor
 from .gate import gate
@@ -56,7 +57,7 @@ def _interruptible(command: Callable[..., object]) -> Callable[..., object]:
 
 _VERBS = (
     ("sweep", sweep), ("run", run), ("step", step), ("report", report), ("diff", diff), ("import", import_),
-    ("capture", capture), ("sizes", sizes), ("verify", verify), ("doctor", doctor),
+    ("capture", capture), ("sizes", sizes), ("claims", claims), ("verify", verify), ("doctor", doctor),
 )  # fmt: skip
 for _name, _command in _VERBS:
     app.command(_name)(_interruptible(_command))

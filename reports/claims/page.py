@@ -1,0 +1,102 @@
+"""The page of the claims, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...analysis.claims.judge import Judged, JudgedClaim
+from .beside import beside
+from .table import table
+from .view import RunView
+from .words import CODES, found_words, range_words, verdict_words, width_words
+
+HEAD = """# Claims
+
+Design claims about the step of a model runner, each measured on the laboratory runner. This page is generated from the
+stored runs; nothing in it was written by hand:
+
+    {command}
+
+How to read it
+
+- The arms of a claim live side by side in one process and take turns, block by block, A B B A. A launch is a process of
+  its own that goes through all claims; the launches live side by side as well and measure one after another. A figure
+  is made within a launch (medians over steps in the same place of two arms' blocks); shown are the mean over launches
+  and Student's 95 % interval of it.
+- A range in column *claimed* is what the claim says. A figure contradicts it (**broken**) when its interval lies wholly
+  outside; it is **met** when the interval lies within, or overlaps and is narrow enough; else it is **open**.
+- An interval is narrow enough when half of it is at most 5 us or 2 % of the times behind the figure (of the right arm
+  for a difference; passed on where figures are divided). Column *half-width* gives both; `!` marks a wider one.
+- A claim **holds** when all its figures are met, **holds where** some are met, and **does not hold** when some are
+  broken and none is met. A premise that is not met leaves it undecided.
+- *expected* is what was written down before anything was measured. *host* marks figures of the host's time: they differ
+  between machines, and two runs are compared by the ratio of the arms.
+"""
+
+
+def render_claims(runs: Sequence[RunView]) -> str:
+    """The first run, and beside it the second if there is one. Ends with a newline."""
+    first = runs[0]
+    files = " ".join(f"benchmarks/results/h200/{run.file}" for run in runs)
+    parts = [HEAD.format(command=f"perf claims {files} --out docs/claims.md"), _runs(runs), _verdicts(runs)]
+    parts += [_claim(judged) for judged in first.judged if judged.verdict.code != "not_run"]
+    if len(runs) > 1:
+        parts.append(beside(first, runs[1]))
+    waiting = [judged for judged in first.judged if judged.verdict.code == "not_run"]
+    if waiting:
+        parts.append(_waiting(waiting))
+    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def _runs(runs: Sequence[RunView]) -> str:
+    rows = [
+        [
+            str(number), run.date, str(run.machine.get("gpu_name") or "none"),
+            str(run.machine.get("gpu_driver") or "none"), str(run.machine.get("torch") or "unknown"),
+            str(run.machine.get("cpu_model") or "unknown"), run.origin or "measured", f"`{run.file}`",
+        ]
+        for number, run in enumerate(runs, start=1)
+    ]  # fmt: skip
+    titles = ("run", "date", "GPU", "driver", "torch", "CPU", "times", "raw turns")
+    made = "Both made" if len(runs) > 1 else "Made"
+    return f"## Runs\n\n{table(titles, rows)}\n\n{made} with `{runs[0].command}`.\n"
+
+
+def _verdicts(runs: Sequence[RunView]) -> str:
+    others = {judged.claim.name: judged for judged in runs[1].judged} if len(runs) > 1 else {}
+    rows = []
+    for judged in runs[0].judged:
+        row = [judged.claim.name, judged.claim.sentence, verdict_words(judged.verdict)]
+        if others:
+            again = others[judged.claim.name].verdict
+            row.append("same" if again.same_as == judged.verdict.same_as else verdict_words(again))
+        rows.append(row)
+    titles = ("", "claim", "verdict", *(("second run",) if others else ()))
+    return f"## Verdicts\n\n{table(titles, rows)}\n"
+
+
+def _claim(judged: JudgedClaim) -> str:
+    claim = judged.claim
+    rows = [_row(one, "") for one in judged.findings] + [_row(one, "premise: ") for one in judged.premises]
+    titles = ("figure", "claimed", "measured (95 %)", "half-width", "expected", "")
+    return "\n".join([
+        f"## {claim.name}: {CODES[judged.verdict.code]}", "", claim.sentence, "",
+        f"- Arms: {claim.arms}", f"- Workload: {claim.workload}", f"- Launches: {judged.launches}",
+        f"- Verdict: {verdict_words(judged.verdict)}", f"- Command: `perf sweep examples/claims/{claim.spec}`", "",
+        table(titles, rows), "",
+    ])  # fmt: skip
+
+
+def _row(judged: Judged, before: str) -> list[str]:
+    finding = judged.finding
+    host = " *(host)*" if finding.bound == "host" else ""
+    state = "" if judged.state == "shown" else judged.state
+    return [
+        f"{before}{finding.name}{host}", range_words(judged), found_words(judged), width_words(judged),
+        finding.expected or "", state,
+    ]  # fmt: skip
+
+
+def _waiting(waiting: Sequence[JudgedClaim]) -> str:
+    lines = [f"- {judged.claim.name}: {judged.claim.sentence} ({judged.claim.arms})" for judged in waiting]
+    return "\n".join(["## Not yet run", "", *lines, ""])
