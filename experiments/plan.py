@@ -57,13 +57,13 @@ def _slug(choice: Choice) -> str:
     return ("_".join(parts) or "point")[:_SLUG_MAX].strip("-_.")
 
 
-def _points_of(tree: Tree) -> list[Point]:
+def _points_of(tree: Tree, *, elsewhere: bool) -> list[Point]:
     base, choices = expand(tree)
     refuse_unknown_keys(PointSpec, base, "")  # before any point is named as the place of the mistake
     points: list[Point] = []
     for choice in choices:
         try:
-            spec = resolve(put(base, choice))
+            spec = resolve(put(base, choice), elsewhere=elsewhere)
         except UsageError as error:
             at = ", ".join(f"{path}={value}" for path, value in choice.items())
             raise UsageError(f"{error} (in the point {at})" if at else str(error)) from error
@@ -75,16 +75,19 @@ def _points_of(tree: Tree) -> list[Point]:
 
 
 def make_plan(
-    specs: Sequence[tuple[str, Tree]], axes: Mapping[str, list[Any]], zips: Mapping[str, list[Any]] | None = None
-) -> Plan:
+    specs: Sequence[tuple[str, Tree]], axes: Mapping[str, list[Any]], zips: Mapping[str, list[Any]] | None = None,
+    *, elsewhere: bool = False,
+) -> Plan:  # fmt: skip
     """Expand `specs` (name and tree of each) under the `--param` axes and `--zip`, and resolve every point.
+
+    `elsewhere`: for other machines than this one (see `resolve`).
 
     Raises UsageError that begins with the spec's name: for a bad field, for a point that stands there twice.
     """
     points: dict[str, Point] = {}
     for name, tree in specs:
         try:
-            for point in _points_of(with_params(copy.deepcopy(tree), axes, zips)):
+            for point in _points_of(with_params(copy.deepcopy(tree), axes, zips), elsewhere=elsewhere):
                 if point.key in points:
                     raise UsageError(
                         f"the point {point.slug} is the same experiment as {points[point.key].slug}; keep one"

@@ -35,15 +35,17 @@ def default_device() -> DeviceName:
     return "cuda"
 
 
-def resolve(tree: Mapping[str, Any]) -> PointSpec:
-    """The point that `tree` (its sections) describes. Raises UsageError that names the field."""
+def resolve(tree: Mapping[str, Any], *, elsewhere: bool = False) -> PointSpec:
+    """The point that `tree` (its sections) describes. Raises UsageError that names the field.
+
+    `elsewhere`: it runs on another machine, so that its device need not be here.
+    """
     spec = parse_point(tree)
     given = tree.get("runner") or {}
     sizes = {name: given[name] for name in SHARED_SIZES if name in given} | _ahead(spec.runner)
     if "speculative" in given:
         sizes["num_speculative_tokens"] = spec.runner.num_drafts
-    device = default_device() if spec.device == "auto" else spec.device
-    _check_device(device, spec.calibration, spec.cost_model)
+    device = _device(spec, elsewhere=elsewhere)
     if "model" not in given and device == "cuda":
         # The shape whose cost `sim` models is the shape that a GPU runs, so that one spec means one experiment on both.
         spec = dataclasses.replace(spec, runner=dataclasses.replace(spec.runner, model=spec.cost_model))
@@ -66,6 +68,18 @@ def resolve(tree: Mapping[str, Any]) -> PointSpec:
     axis = None if spec.measure.interleave is None else full_path(spec.measure.interleave)
     measure = dataclasses.replace(spec.measure, warmup_steps=_warmup_steps(spec.measure, workload), interleave=axis)
     return dataclasses.replace(spec, device=device, runner=runner, measure=measure)
+
+
+def _device(spec: PointSpec, *, elsewhere: bool) -> DeviceName:
+    """The device that the point names, or what `auto` stands for; made once to see that it works, if that is here."""
+    if elsewhere and spec.device == "auto":
+        raise UsageError(
+            "device: auto is decided by the machine at hand, and these points run on others; name it, as in --device cuda"
+        )
+    device = default_device() if spec.device == "auto" else spec.device
+    if not elsewhere or device == "sim":
+        _check_device(device, spec.calibration, spec.cost_model)
+    return device
 
 
 def workload_of(spec: PointSpec) -> Workload:
