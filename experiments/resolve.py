@@ -74,7 +74,7 @@ def _device(spec: PointSpec, *, elsewhere: bool) -> DeviceName:
     """The device that the point names, or what `auto` stands for; made once to see that it works, if that is here."""
     if elsewhere and spec.device == "auto":
         raise UsageError(
-            "device: auto is decided by the machine at hand, and these points run on others; name it, as in --device cuda"
+            "device: auto is decided by the machine at hand, and the points run on others; name it, as in --device cuda"
         )
     device = default_device() if spec.device == "auto" else spec.device
     if not elsewhere or device == "sim":
