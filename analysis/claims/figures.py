@@ -1,8 +1,8 @@
 """Figures of a claim: each gives a value for every launch, and says how wide its interval may be.
 
-    Level(cell, arm, series)             the median step                                           ns
-    Difference(cell, left, right, ..)    the median of left - right over steps in the same place    ns
-    Ratio(cell, left, right, ..)         median of left / median of right
+    Level(cell, arm, series)             the median step, or with by="turn" the median turn        ns
+    Difference(cell, left, right, ..)    the median of left - right over steps in the same place, or over turns
+    ratio(cell, left, right, ..)         one level over another
     Share(part, whole)                   one figure over another one of the same launch
     Removed(left, taken)                 1 - left / taken
     Less(left, right)                    one figure minus another one of the same launch
@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from ..stats import median
-from .paired import pairs, values
+from .paired import pairs, turn_means, turn_pairs, values
 from .points import PERIOD, ClaimData, Where
 
 Unit = Literal["ns", "1"]
+By = Literal["step", "turn"]
 ByLaunch = dict[int, float]
 LEAST_NS, SHARE = 5_000.0, 0.02
 
@@ -60,12 +60,14 @@ class Level:
     where: Where
     arm: str
     series: str = PERIOD
+    by: By = "step"
     unit: Unit = "ns"
 
     def by_launch(self, data: ClaimData) -> ByLaunch:
         """See Figure."""
-        found = {launch: median(values(point, self.series)) for launch, point in data.arm(self.where, self.arm).items()}
-        return {launch: float(value) for launch, value in found.items() if value is not None}
+        read = values if self.by == "step" else turn_means
+        found = {launch: read(point, self.series) for launch, point in data.arm(self.where, self.arm).items()}
+        return {launch: float(statistics.median(steps)) for launch, steps in found.items() if steps}
 
     def allowed(self, data: ClaimData) -> float | None:
         """See Figure."""
@@ -85,20 +87,22 @@ class Difference:
     left: str
     right: str
     series: str = PERIOD
+    by: By = "step"
     unit: Unit = "ns"
 
     def by_launch(self, data: ClaimData) -> ByLaunch:
         """See Figure."""
         left, right = data.arm(self.where, self.left), data.arm(self.where, self.right)
-        found = {
-            launch: median([mine - other for mine, other in pairs(point, right[launch], self.series)])
-            for launch, point in left.items() if launch in right
+        read = pairs if self.by == "step" else turn_pairs
+        found = {launch: read(point, right[launch], self.series) for launch, point in left.items() if launch in right}
+        return {
+            launch: float(statistics.median([mine - other for mine, other in both]))
+            for launch, both in found.items() if both
         }  # fmt: skip
-        return {launch: float(value) for launch, value in found.items() if value is not None}
 
     def allowed(self, data: ClaimData) -> float | None:
         """See Figure."""
-        return Level(self.where, self.right, self.series).allowed(data)
+        return Level(self.where, self.right, self.series, self.by).allowed(data)
 
     def missing(self, data: ClaimData) -> str:
         """See Figure."""
@@ -176,9 +180,9 @@ class Less:
         return (self.right if self.left.by_launch(data) else self.left).missing(data)
 
 
-def ratio(where: Where, left: str, right: str, series: str = PERIOD) -> Share:
-    """Median of `left` over median of `right`."""
-    return Share(Level(where, left, series), Level(where, right, series))
+def ratio(where: Where, left: str, right: str, series: str = PERIOD, by: By = "step") -> Share:
+    """The level of `left` over that of `right`."""
+    return Share(Level(where, left, series, by), Level(where, right, series, by))
 
 
 def mean(by_launch: ByLaunch) -> float | None:

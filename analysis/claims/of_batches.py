@@ -87,17 +87,22 @@ _STEADY: Where = {"workload.regime": "steady"}
 _CHURN: Where = {"workload.regime": "churn"}
 
 
+def _scatter(where: Where) -> Difference:
+    return Difference(where, "async_scatter", "async_slice", by="turn")
+
+
 def _handoff(rows: int) -> tuple[Finding, ...]:
     where = {**_STEADY, ROWS: rows}
     return (
-        Finding(f"period, async_slice / sync, {rows} rows", ratio(where, "async_slice", "sync"),
+        Finding(f"period, async_slice / sync, {rows} rows", ratio(where, "async_slice", "sync", by="turn"),
                 f"{rows} rows are faster with two steps in flight", None, 0.95, "host + device becomes their maximum",
                 "host"),
-        Finding(f"period, async_scatter - async_slice, {rows} rows",
-                Difference(where, "async_scatter", "async_slice"), f"a map costs little with {rows} rows", None,
-                30 * US, "+10 to +30 us", "host", ratio(where, "async_scatter", "async_slice")),
+        Finding(f"period, async_scatter - async_slice, {rows} rows", _scatter(where),
+                f"a map costs little with {rows} rows", None, 30 * US, "+10 to +30 us", "host",
+                ratio(where, "async_scatter", "async_slice", by="turn")),
         Finding(f"share of the period in which the host works, async_slice, {rows} rows",
-                Removed(Level(where, "async_slice", WAIT), Level(where, "async_slice")), bound="host"),
+                Removed(Level(where, "async_slice", WAIT, "turn"), Level(where, "async_slice", by="turn")),
+                bound="host"),
     )  # fmt: skip
 
 
@@ -109,8 +114,8 @@ E15 = Claim(
     " tenth change in a step",
     (
         *_handoff(64), *_handoff(256),
-        Finding("period, async_scatter - async_slice, rows change", Difference(_CHURN, "async_scatter", "async_slice"),
+        Finding("period, async_scatter - async_slice, rows change", _scatter(_CHURN),
                 "a map is no slower where rows change", None, 0.0, "the slice has to wait", "host",
-                ratio(_CHURN, "async_scatter", "async_slice")),
+                ratio(_CHURN, "async_scatter", "async_slice", by="turn")),
     ), spec="e15_handoff.yaml",
 )  # fmt: skip

@@ -6,6 +6,7 @@ then falls on both arms alike.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
 from .points import ClaimPoint, Turn
@@ -23,6 +24,20 @@ def pairs(left: ClaimPoint, right: ClaimPoint, series: str) -> list[Pair]:
         for mine, other in zip(one.series.get(series, ()), two.series.get(series, ()), strict=False)
         if mine is not None and other is not None
     ]
+
+
+def turn_pairs(left: ClaimPoint, right: ClaimPoint, series: str) -> list[tuple[float, float]]:
+    """(mean of the turn of `left`, mean of the turn of `right`) of each round, an even number of them."""
+    rounds = list(zip(turn_means(left, series), turn_means(right, series), strict=False))
+    return rounds if len(rounds) < 2 else rounds[: len(rounds) // 2 * 2]
+
+
+def turn_means(point: ClaimPoint, series: str) -> list[float]:
+    """The mean of each turn: for steps that lean on one another, as those of two in flight do. A long period is made up
+    for by the next one there, and only the sum is the device's.
+    """
+    turns = [[v for v in turn.series.get(series, ()) if v is not None] for turn in _in_order(point.turns)]
+    return [statistics.fmean(turn) for turn in turns if turn]
 
 
 def values(point: ClaimPoint, series: str) -> list[int]:
