@@ -16,7 +16,7 @@ from .reply import Reply
 from .task_losses import TaskLosses
 
 START_LIMIT_S = 300.0
-"""Until the first worker is there; and between the last one's end and the next one's start."""
+"""Without any worker, until the sweep is given up: since the last one went, or since one was asked for."""
 LOOK_EVERY_S = 5.0
 """Between two looks at what the cluster has: nodes come and go."""
 MAX_BAD_STARTS = 3
@@ -148,6 +148,7 @@ class Fleet:
         room = self._cluster.capacity()
         wanted = room if self._most is None else min(room, self._most)
         for _ in range(wanted - len(self._members)):
+            self._idle_since_s = self._now_s()
             handle = self._cluster.spawn()
             self._members.append(Member(handle, self._cluster.hello(handle)))
 
