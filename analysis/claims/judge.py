@@ -118,7 +118,7 @@ def _state(finding: Finding, interval: Interval, precise: bool | None) -> State:
     if interval.high < low or interval.low > high:
         return "broken"
     inside = low <= interval.low and interval.high <= high
-    return "met" if inside or precise is not False else "open"
+    return "met" if inside or precise else "open"
 
 
 def _verdict(findings: Sequence[Judged], premises: Sequence[Judged]) -> Verdict:

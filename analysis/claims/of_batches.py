@@ -13,10 +13,10 @@ BUILD, SLOTS, UPDATE, WAIT = "build_indices_ns", "slot_mapping_ns", "update_stat
 
 
 def _gather(rows: int, low: float | None, high: float | None, expected: str) -> Finding:
-    where = {ROWS: rows}
+    where, words = {ROWS: rows}, f"{rows} row{'s' if rows > 1 else ''}"
     return Finding(
-        f"index building, cat - index_select, {rows} rows", Difference(where, "cat", "index_select", BUILD),
-        f"{rows} rows", low, high, expected, "host", ratio(where, "cat", "index_select", BUILD),
+        f"index building, cat - index_select, {words}", Difference(where, "cat", "index_select", BUILD), words, low,
+        high, expected, "host", ratio(where, "cat", "index_select", BUILD),
     )  # fmt: skip
 
 

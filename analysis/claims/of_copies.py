@@ -164,11 +164,11 @@ _ROWS, _HANDOFF = "workload.settings.num_reqs", "runner.token_handoff"
 
 
 def _packing(rows: int) -> tuple[Finding, ...]:
-    where = {_ROWS: rows, _HANDOFF: "sync"}
+    where, words = {_ROWS: rows, _HANDOFF: "sync"}, f"{rows} row{'s' if rows > 1 else ''}"
     return (
-        Finding(f"host's preparation, packed - separate, {rows} rows", Difference(where, "packed", "separate", PREPARE),
-                f"{rows} rows", None, -5 * US, "-6.6 us a copy", "host", ratio(where, "packed", "separate", PREPARE)),
-        Finding(f"period, packed - separate, {rows} rows", Difference(where, "packed", "separate"), bound="host",
+        Finding(f"host's preparation, packed - separate, {words}", Difference(where, "packed", "separate", PREPARE),
+                words, None, -5 * US, "-6.6 us a copy", "host", ratio(where, "packed", "separate", PREPARE)),
+        Finding(f"period, packed - separate, {words}", Difference(where, "packed", "separate"), bound="host",
                 same=ratio(where, "packed", "separate")),
     )  # fmt: skip
 

@@ -10,18 +10,22 @@ ROWS = "workload.settings.num_reqs"
 SPAN, PREPARE = "forward_span_ns", "preprocess_ns"
 
 
+def _rows(rows: int) -> str:
+    return f"{rows} row{'s' if rows > 1 else ''}"
+
+
 def _graph(rows: int, low: float, high: float | None, expected: str) -> Finding:
-    where = {ROWS: rows}
+    where, words = {ROWS: rows}, _rows(rows)
     return Finding(
-        f"forward on the device, none / full, {rows} rows", ratio(where, "none", "full", SPAN), f"{rows} rows", low,
-        high, expected, "host",
+        f"forward on the device, none / full, {words}", ratio(where, "none", "full", SPAN), words, low, high, expected,
+        "host",
     )  # fmt: skip
 
 
 def _prepare(rows: int) -> Finding:
     return Finding(
-        f"host's preparation, none / full, {rows} rows", ratio({ROWS: rows}, "none", "full", PREPARE),
-        f"preparation at {rows} rows is not touched", 0.95, 1.05, "equal within 5 %", "host",
+        f"host's preparation, none / full, {_rows(rows)}", ratio({ROWS: rows}, "none", "full", PREPARE),
+        f"preparation at {_rows(rows)} is not touched", 0.95, 1.05, "equal within 5 %", "host",
     )  # fmt: skip
 
 
