@@ -3,53 +3,96 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..errors import UsageError
-from ..reports.verify_text import VerifyCheck, VerifyRow, render_verify
+from ..reports.verify_text import VerifyCheck, VerifyRow, render_check, render_counts, render_mutant
 from .resolve import default_device
-from .verify.check import Result, Setting
+from .verify.check import Check, Result, Setting
 from .verify.run import chosen_checks, run_check, with_mutant
 
 DEVICES = ("cpu", "sim", "cuda")
+ALL_MUTANTS = "all"
+Say = Callable[[str], None]
+"""Hears a few lines as soon as they are known."""
 
 
 @dataclass(frozen=True, slots=True)
-class VerifyOutcome:
-    """What to print, and 1 when a check failed."""
+class VerifyOptions:
+    """quick: fewer cases;  seconds: of checks that last;  mutant: its name, or `all`, or None."""
 
-    text: str
-    exit_code: int
+    quick: bool = False
+    seconds: float = 20.0
+    mutant: str | None = None
 
 
 def verify(
-    group: str, device: str | None, *, seed: int, quick: bool, seconds: float, mutant: str | None
-) -> VerifyOutcome:
-    """Run `group` (or all); with `mutant` the checks that have one of that name, each with it planted.
+    names: Sequence[str], device: str | None, *, seeds: Sequence[int], options: VerifyOptions, say: Say
+) -> int:
+    """Run the groups or checks `names` with each seed, `say` each as it is done; 1 when one failed, else 0.
 
-    Raises UsageError for an unknown group, device or mutant.
+    A check that no seed decides anything of runs once. With a mutant the checks that have it run with it planted; with
+    `all` every check runs with each of its own, and 1 means that one survived. Raises UsageError for an unknown name,
+    device or mutant.
     """
     chosen = device if device not in (None, "auto") else default_device()
     if chosen not in DEVICES:
         raise UsageError(f"--device: unknown value {chosen!r}; known are auto, {', '.join(DEVICES)}")
-    if seconds <= 0:
-        raise UsageError(f"--seconds: {seconds} is not above 0")
-    setting = Setting(device=str(chosen), seed=seed, quick=quick, seconds=seconds)
-    checks = chosen_checks(group)
-    meant = checks if mutant is None else with_mutant(checks, mutant)
-    shown = []
-    for check in meant:
-        began = time.perf_counter()
-        shown.append(_shown(run_check(check, setting, mutant), time.perf_counter() - began))
-    planted = f", mutant {mutant} planted: every check below must fail" if mutant else ""
-    heading = f"verify {group} on {chosen}, seed {seed}{', quick' if quick else ''}{planted}"
-    return VerifyOutcome(render_verify(shown, heading), int(any(check.verdict == "failed" for check in shown)))
+    if options.seconds <= 0:
+        raise UsageError(f"--seconds: {options.seconds} is not above 0")
+    quick, mutant = options.quick, options.mutant
+    settings = [Setting(device=str(chosen), seed=seed, quick=quick, seconds=options.seconds) for seed in seeds]
+    checks = chosen_checks(names)
+    if mutant not in (None, ALL_MUTANTS):
+        checks = with_mutant(checks, str(mutant))
+    said = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}{', quick' * quick}{_planted(mutant)}"
+    say(f"verify {' '.join(names)} on {chosen}, {said}\n")
+    if mutant == ALL_MUTANTS:
+        return _all_mutants(checks, settings[0], say)
+    return _checks(checks, settings, mutant, say)
 
 
-def _shown(result: Result, seconds: float) -> VerifyCheck:
+def _planted(mutant: str | None) -> str:
+    if mutant is None:
+        return ""
+    what = "each mutant planted in turn" if mutant == ALL_MUTANTS else f"mutant {mutant} planted"
+    return f", {what}: every check below must fail"
+
+
+def _all_mutants(checks: Sequence[Check], setting: Setting, say: Say) -> int:
+    verdicts = []
+    for check in checks:
+        for name in check.mutants:
+            result, seconds = _timed(check, setting, name)
+            verdicts.append({"failed": "killed", "passed": "SURVIVED"}.get(result.verdict, result.verdict))
+            say(render_mutant(f"{check.group} {check.name}", name, verdicts[-1], seconds))
+    say(render_counts(verdicts, ("killed", "SURVIVED", "skipped")))
+    return int("SURVIVED" in verdicts)
+
+
+def _checks(checks: Sequence[Check], settings: Sequence[Setting], mutant: str | None, say: Say) -> int:
+    verdicts = []
+    for check in checks:
+        for setting in settings if check.seeded else settings[:1]:
+            result, seconds = _timed(check, setting, mutant)
+            seed = setting.seed if check.seeded and len(settings) > 1 else None
+            verdicts.append(result.verdict)
+            say(render_check(_as_text(result, seconds, seed)))
+    say(render_counts(verdicts, ("passed", "failed", "skipped")))
+    return int("failed" in verdicts)
+
+
+def _timed(check: Check, setting: Setting, mutant: str | None) -> tuple[Result, float]:
+    began = time.perf_counter()
+    result = run_check(check, setting, mutant)
+    return result, time.perf_counter() - began
+
+
+def _as_text(result: Result, seconds: float, seed: int | None) -> VerifyCheck:
     rows = [
         VerifyRow(found.planted, found.found, found.tolerance, "passed" if found.passed else "failed")
         for found in result.findings
     ]
     check = result.check
-    return VerifyCheck(check.group, check.name, check.review, result.verdict, result.reason, seconds, rows)
+    return VerifyCheck(check.group, check.name, check.review, result.verdict, result.reason, seconds, rows, seed)

@@ -1,8 +1,9 @@
-"""`perf verify` as text: what was planted, what was found, the tolerance, and the verdict, check by check."""
+"""`perf verify` as text, check by check: what was planted, what was found, the tolerance, and the verdict."""
 
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ class VerifyRow:
 
 @dataclass(frozen=True, slots=True)
 class VerifyCheck:
-    """One check; `reason` why it was skipped, or what it raised."""
+    """One check; `reason` why it was skipped, or what it raised; `seed` where several were run."""
 
     group: str
     name: str
@@ -31,22 +32,32 @@ class VerifyCheck:
     reason: str
     seconds: float
     rows: Sequence[VerifyRow]
+    seed: int | None = None
 
 
-def render_verify(checks: Sequence[VerifyCheck], heading: str) -> str:
-    """The table, without a newline at its end."""
-    lines = [heading, ""]
-    for check in checks:
-        lines.append(f"{check.verdict:8}{check.group} {check.name}  (review {check.review}, {check.seconds:.1f} s)")
-        if check.reason:
-            lines += textwrap.wrap(check.reason, 110, initial_indent=" " * 8, subsequent_indent=" " * 8)
-        if check.rows:
-            lines += _cells(_TITLES, "")
-        for row in check.rows:
-            lines += _cells((row.planted, row.found, row.tolerance), "" if row.verdict == "passed" else row.verdict)
-    counts = {name: sum(check.verdict == name for check in checks) for name in ("passed", "failed", "skipped")}
-    lines += ["", ", ".join(f"{count} {name}" for name, count in counts.items())]
+def render_check(check: VerifyCheck) -> str:
+    """One check, without a newline at its end."""
+    seed = "" if check.seed is None else f", seed {check.seed}"
+    origin = f"(review {check.review}, {check.seconds:.1f} s)"
+    lines = [f"{check.verdict:8}{check.group} {check.name}{seed}  {origin}"]
+    if check.reason:
+        lines += textwrap.wrap(check.reason, 110, initial_indent=" " * 8, subsequent_indent=" " * 8)
+    if check.rows:
+        lines += _cells(_TITLES, "")
+    for row in check.rows:
+        lines += _cells((row.planted, row.found, row.tolerance), "" if row.verdict == "passed" else row.verdict)
     return "\n".join(lines)
+
+
+def render_mutant(check: str, mutant: str, verdict: str, seconds: float) -> str:
+    """One line: killed, SURVIVED or skipped."""
+    return f"{verdict:10}{check:28}{mutant:28}{seconds:6.1f} s"
+
+
+def render_counts(verdicts: Sequence[str], known: Sequence[str]) -> str:
+    """How often each verdict fell, behind a blank line."""
+    counts = Counter(verdicts)
+    return "\n" + ", ".join(f"{counts[verdict]} {verdict}" for verdict in known)
 
 
 def _cells(texts: Sequence[str], verdict: str) -> list[str]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 
 def test_a_group_passes_with_a_table(perf: Callable[..., object]) -> None:
-    ended = perf("verify", "padding", "--device", "sim", "--quick", "--seed", "3")
+    ended = perf("verify", "waste", "modelled", "--device", "sim", "--quick", "--seed", "3", "--seed", "4")
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out.startswith("verify padding on sim, seed 3, quick\n")
+    assert ended.out.startswith("verify waste modelled on sim, seeds 3, 4, quick\n")
     assert "planted" in ended.out
     assert "tolerance" in ended.out
+    # THEN one ran with either seed, the other has nothing to do with them
+    assert "passed  padding waste, seed 4  (review 12" in ended.out
     assert ended.out.endswith("3 passed, 0 failed, 0 skipped\n")
 
 
@@ -19,6 +23,22 @@ def test_a_mutant_ends_with_1(perf: Callable[..., object]) -> None:
     assert ended.code == 1
     assert "failed  padding waste" in ended.out
     assert ended.out.endswith("0 passed, 1 failed, 0 skipped\n")
+
+
+def test_all_mutants_end_with_0_when_each_is_killed(
+    perf: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = perf("verify", "waste", "integers", "measured", "--device", "sim", "--quick", "--mutant", "all")
+    assert ended.code == 0
+    assert "killed    padding waste               clamped" in ended.out
+    assert ended.out.endswith("2 killed, 0 SURVIVED, 1 skipped\n")
+    # AND with 1 when one survives
+    from stepscope.experiments import verifying
+    from stepscope.experiments.verify.check import Result
+
+    monkeypatch.setattr(verifying, "run_check", lambda check, *rest: Result(check, "passed"))
+    ended = perf("verify", "waste", "--device", "sim", "--quick", "--mutant", "all")
+    assert (ended.code, "SURVIVED" in ended.out) == (1, True)
 
 
 def test_what_needs_a_gpu_is_skipped_with_the_reason(perf: Callable[..., object]) -> None:
