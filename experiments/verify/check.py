@@ -58,6 +58,7 @@ class Check:
     run      findings, or in one line why nothing could be checked here
     needs    devices that it runs on; none: any, and none is used
     why      what is missing elsewhere
+    seeded   whether the seed decides anything: a check without it runs once for all seeds
     """
 
     group: str
@@ -67,6 +68,7 @@ class Check:
     mutants: Mapping[str, Mutant]
     needs: tuple[str, ...] = ()
     why: str = ""
+    seeded: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,14 +42,14 @@ def hazards(device: Device, ledger: Ledger, steps: int, *, guarded: bool) -> Cou
 
 def _possible(setting: Setting) -> Sequence[Finding]:
     """Review (9) on an idle stream: with the guard nothing, without it every reuse is possible and none observed."""
-    steps = setting.count(200, 50)
+    reuses = setting.count(200, 50)
     ledger = Ledger()
-    with closing(_device(setting, ledger)) as device:
-        kept, bare = (hazards(device, ledger, steps, guarded=guarded) for guarded in (True, False))
+    with closing(opened(setting, ledger)) as device:
+        kept, bare = (hazards(device, ledger, reuses + SLOTS, guarded=guarded) for guarded in (True, False))
     return [
-        exact(f"{steps} steps, guard on: verdicts", {"none": steps}, dict(kept)),
-        exact(f"{steps} steps, guard removed, idle stream: observed", 0, bare["observed"]),
-        exact("possible (all but the first use of each slot)", steps - SLOTS, bare["possible"]),
+        exact(f"{reuses} reuses of a slot, guard on: verdicts", {"none": reuses + SLOTS}, dict(kept)),
+        exact(f"{reuses} reuses, guard removed, idle stream: observed", 0, bare["observed"]),
+        exact("possible", reuses, bare["possible"]),
     ]
 
 
@@ -57,7 +57,7 @@ def _sources(setting: Setting) -> Sequence[Finding]:
     """Review (10): random copies from page-locked and ordinary memory, of views too, 4 KiB included."""
     rng, ledger = setting.random("sources"), Ledger()
     planted = []
-    with closing(_device(setting, ledger)) as device:
+    with closing(opened(setting, ledger)) as device:
         for _ in range(setting.count(200, 60)):
             pinned, size = rng.random() < 0.5, rng.choice((64, 1024, 4096, 65_536))
             host = device.host_tensor((2 * size,), torch.uint8, pinned=pinned)[size:]
@@ -70,7 +70,8 @@ def _sources(setting: Setting) -> Sequence[Finding]:
     return [exact(f"{len(planted)} copies from pinned or pageable memory: told wrongly", 0, wrong)]
 
 
-def _device(setting: Setting, ledger: Ledger) -> Device:
+def opened(setting: Setting, ledger: Ledger) -> Device:
+    """A device with queues: modelled, or a GPU."""
     return make_device("sim", ledger=ledger) if setting.device == "sim" else make_device("cuda", ledger=ledger)
 
 

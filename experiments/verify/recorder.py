@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import random
+import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 
 from ...instrumentation.device_clock import ClockCorridor
 from ...instrumentation.probe import Ledger, Probe, segments
+from ...instrumentation.probe.nvtx_ranges import listening
 from ...instrumentation.probe.segments import SegmentWriter, read_segments
 from ...instrumentation.recording.meta import RecordingMeta
 from ...instrumentation.recording.reader import Recording
@@ -62,8 +64,8 @@ def _exceptions(setting: Setting) -> Sequence[Finding]:
     """Review (4): three steps raise; they and no others are incomplete, and nothing is left open."""
     rng = setting.random("exceptions")
     raising = set(rng.sample(range(40), 3))
-    ledger = Ledger()
-    with closing(make_device("sim", ledger=ledger, host=DeclaredHost({}))) as device:
+    ledger, domain = Ledger(), _Domain()
+    with closing(make_device("sim", ledger=ledger, host=DeclaredHost({}))) as device, listening(domain):
         probe = Probe(ledger, device.clock, marks=device)
         for number in range(40):
             try:
@@ -72,7 +74,7 @@ def _exceptions(setting: Setting) -> Sequence[Finding]:
                         raise LookupError("planted")
             except LookupError:
                 continue
-        inside = ledger.step
+        inside, opened = ledger.step, domain.open
         probe.finish()
     complete = [column.name for column in STEPS].index("complete") + 1
     rows = ledger.take()["steps"]
@@ -80,6 +82,8 @@ def _exceptions(setting: Setting) -> Sequence[Finding]:
         exact("3 of 40 steps raise: incomplete rows", sorted(raising), sorted(r[0] for r in rows if not r[complete])),
         exact("rows of steps", 40, len(rows)),
         exact("step that the ledger is in afterwards", None, inside),
+        exact("NVTX ranges that are open afterwards", 0, opened),
+        within("NVTX ranges that were opened", domain.opened, 80, 1e9),
     ]
 
 
@@ -148,18 +152,20 @@ while True:
 def _killed(setting: Setting) -> Sequence[Finding]:
     """Review (4): kill -9 at random moments; what is on disk can be read and ends at most about a second before."""
     rng = setting.random("killed")
-    lost = [_kill_one(rng) for _ in range(setting.count(20, 1))]
+    moments = [rng.uniform(1.1, 2.0) for _ in range(setting.count(20, 1))]
+    with ThreadPoolExecutor(os.cpu_count()) as together:
+        lost = list(together.map(_kill_one, moments))
     return [within(f"{len(lost)} runs killed at random moments: most that was lost", max(lost) / 1e9, 0, 1.25, "s")]
 
 
-def _kill_one(rng: random.Random) -> int:
+def _kill_one(after_s: float) -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "segments"
         command = [sys.executable, "-c", _CHILD, str(path), str(segments.FLUSH_INTERVAL_NS)]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
             assert child.stdout is not None
             child.stdout.readline()
-            time.sleep(rng.uniform(1.1, 2.0))
+            time.sleep(after_s)
             child.send_signal(signal.SIGKILL)
             killed_ns = time.monotonic_ns()
         rows = read_segments(path).rows.get("t", [])
@@ -211,6 +217,9 @@ CHECKS = (
                 "instrumentation.probe.step", "Step.close",
                 lambda whole: lambda self, complete: whole(self, complete=True),
             ),
+            "ranges_left_open": replaced(
+                "instrumentation.probe.nvtx_ranges", "NvtxRanges.pop_to", lambda whole: lambda self, depth: None
+            ),
         },
     ),
     Check(
@@ -242,6 +251,22 @@ def _floated(content: segments.SegmentContent) -> segments.SegmentContent:
     for name, rows in content.rows.items():
         content.rows[name] = [tuple(int(float(v)) if isinstance(v, int) else v for v in row) for row in rows]
     return content
+
+
+class _Domain:
+    """Counts what an NVTX domain is told."""
+
+    def __init__(self) -> None:
+        self.open = self.opened = 0
+
+    def get_event_attributes(self, message: str) -> str:
+        return message
+
+    def push_range(self, attributes: str) -> None:
+        self.open, self.opened = self.open + 1, self.opened + 1
+
+    def pop_range(self) -> None:
+        self.open -= 1
 
 
 class _NoChecksum:

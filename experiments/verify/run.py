@@ -7,22 +7,41 @@ from contextlib import nullcontext
 
 from ...errors import StepscopeError, UsageError
 from ..typed import unknown
-from . import bound, cells, on_gpu, overlap, padding, pinned, recorder, runner
+from . import (
+    bound,
+    bound_gpu,
+    cells,
+    copies_gpu,
+    device_tables,
+    overlap,
+    padding,
+    padding_runs,
+    pinned,
+    pinned_gpu,
+    recorder,
+    recorder_gpu,
+    runner,
+)
 from .check import Check, Result, Setting
 
 ALL = "all"
 GROUPS = ("recorder", "overlap", "pinned", "padding", "runner")
-_PARTS = (recorder, overlap, bound, cells, pinned, padding, runner, on_gpu)
+_PARTS = (
+    recorder, recorder_gpu, overlap, bound, copies_gpu, cells, bound_gpu, pinned, device_tables, pinned_gpu, padding,
+    padding_runs, runner,
+)  # fmt: skip
 CHECKS: tuple[Check, ...] = tuple(
     sorted((check for part in _PARTS for check in part.CHECKS), key=lambda check: GROUPS.index(check.group))
 )
 
 
-def chosen_checks(group: str) -> tuple[Check, ...]:
-    """The checks of `group`, or all. Raises UsageError for an unknown one."""
-    if group != ALL and group not in GROUPS:
-        raise unknown("group", group, (ALL, *GROUPS), "verify")
-    return tuple(check for check in CHECKS if group in (ALL, check.group))
+def chosen_checks(names: Sequence[str]) -> tuple[Check, ...]:
+    """The checks of the groups, and those named themselves, or all. Raises UsageError for an unknown name."""
+    known = (ALL, *GROUPS, *(check.name for check in CHECKS))
+    for name in names:
+        if name not in known:
+            raise unknown("group or check", name, known, "verify")
+    return tuple(check for check in CHECKS if {ALL, check.group, check.name} & set(names))
 
 
 def with_mutant(checks: Sequence[Check], mutant: str) -> tuple[Check, ...]:

@@ -1,0 +1,127 @@
+"""Checks of padding on runners: answers that it must not change, and what a graph's size costs at any KV length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from ...instrumentation.probe import Ledger, NullProbe
+from ...runner.config import RunnerConfig
+from ...runner.devices import make_device
+from ...runner.devices.base import GraphKey, Work
+from ...runner.devices.cuda_factory import make_cuda
+from ...runner.devices.sim_clock import DeclaredHost
+from ...runner.model_runner import build_runner
+from ..calibrate.bench import GpuBench
+from ..replay_costs import measure_replays
+from ..replay_shapes import ReplayShape
+from .answers import SIZES, answers, random_requests
+from .check import Check, Finding, Setting, exact, replaced, within
+from .gpu import NEEDS, WHY
+
+KV_LENGTHS = (512, 8192)
+ROWS, SIZE = 72, 96
+"""Real rows, and the graph that they are padded to."""
+LEAST_NS, SHARE = 8_000, 0.1
+CAPTURED: dict[str, dict[str, Any]] = {
+    "exact sizes": {"graph_mode": "full", "capture_sizes": tuple(range(1, SIZES["max_num_batched_tokens"] + 1))},
+    "padded to 48": {"graph_mode": "full", "capture_sizes": (48,)},
+    "pieces padded to 24 or 48": {"graph_mode": "piecewise", "capture_sizes": (24, 48)},
+}
+
+
+def _tokens(setting: Setting) -> Sequence[Finding]:
+    """Review (12): random requests run eagerly, in graphs of their exact size, and padded."""
+    requests = random_requests(setting.random("tokens"), setting.count(24, 8))
+    device = "cuda" if setting.device == "cuda" else "sim"
+    eager, _ = answers(requests, device, slot_mapping="torch")
+    findings = []
+    for name, switches in CAPTURED.items():
+        found, _ = answers(requests, device, slot_mapping="torch", **switches)
+        wrong = sum(found[req_id] != eager[req_id] for req_id in eager)
+        findings.append(exact(f"{name}: of {len(eager)} answers unlike the eager ones", 0, wrong))
+    return findings
+
+
+def _modelled(setting: Setting) -> Sequence[Finding]:
+    """Review (12): on the modelled device a larger graph costs the same more, however long the sequences are."""
+    ledger = Ledger()
+    with closing(make_device("sim", ledger=ledger, host=DeclaredHost({}))) as device:
+        for size in (ROWS, SIZE):
+            device.capture(GraphKey("full", size, size), lambda: torch.zeros(1))
+            for length in KV_LENGTHS:
+                device.replay(GraphKey("full", size, size), Work("forward", size, ROWS, ROWS * length))
+        device.synchronize()
+    times = [row[6] - row[5] for row in ledger.take()["spans"] if row[3] == "graph"]
+    short, long = times[2] - times[0], times[3] - times[1]
+    return [
+        within(f"{ROWS} rows in a graph of {SIZE}: what padding costs, modelled", short / 1e3, 0.001, 1e6, "us"),
+        exact(f"the same at KV {KV_LENGTHS[1]} less that at {KV_LENGTHS[0]}, ns", 0, long - short),
+    ]
+
+
+def _measured(setting: Setting) -> Sequence[Finding]:
+    """Review (12): the same on a GPU, replays of both sizes over equal rows in turns."""
+    found = dict(zip(KV_LENGTHS, padding_costs(KV_LENGTHS), strict=True))
+    short, long = (found[length] for length in KV_LENGTHS)
+    allowed = max(LEAST_NS, SHARE * abs(short))
+    first, last = KV_LENGTHS
+    planted = f"{ROWS} rows in a graph of {SIZE}: {short / 1e3:.1f} us at KV {first}; at {last} that and"
+    return [within(planted, (long - short) / 1e3, -allowed / 1e3, allowed / 1e3, "us")]
+
+
+def padding_costs(lengths: Sequence[int]) -> list[int]:
+    """T(SIZE) - T(ROWS) at ROWS real rows of each KV length, in ns, on llama-1b."""
+    blocks = ROWS * (max(lengths) // 16 + 1) + 1
+    config = RunnerConfig(
+        model="llama-1b", max_num_seqs=SIZE, max_model_len=max(lengths) + 16, max_num_batched_tokens=2048,
+        graph_mode="full", capture_sizes=(ROWS, SIZE), num_blocks=blocks,
+    )  # fmt: skip
+    ledger = Ledger()
+    with closing(make_cuda(ledger, timing=False)) as device:
+        runner = build_runner(config, device, NullProbe(), ledger)
+        shapes = [ReplayShape("full", SIZE, ROWS, ROWS, 0, ROWS * length, 1, 1.0) for length in lengths]
+        costs = measure_replays(runner, config, GpuBench(), shapes)
+    return [cost.padded_ns - cost.actual_ns for cost in costs]
+
+
+CHECKS = (
+    Check(
+        group="padding", name="tokens", review="12", run=_tokens,
+        mutants={
+            "padding_is_written": replaced("runner.inputs.slot_mapping", "PAD_SLOT", lambda whole: 16),
+        },
+    ),
+    Check(
+        group="padding", name="modelled", review="12", run=_modelled, seeded=False,
+        mutants={
+            "attention_of_padding": replaced(
+                "runner.devices.costs", "CostModel.full_graph",
+                lambda whole: lambda self, tokens, work: whole(self, tokens, _padded(tokens, work)),
+            ),
+        },
+    ),
+    Check(
+        group="padding", name="measured", review="12", run=_measured, needs=NEEDS, why=WHY, seeded=False,
+        mutants={
+            "padding_has_a_past": replaced(
+                "experiments.replay_costs", "fill_step",
+                lambda whole: lambda containers, shape, *more: _with_a_past(whole, containers, shape, *more),
+            ),
+        },
+    ),
+)  # fmt: skip
+
+
+def _padded(tokens: int, work: Work) -> Work:
+    return replace(work, kv_tokens=work.kv_tokens * tokens // work.rows)
+
+
+def _with_a_past(fill: Callable[..., Any], containers: Any, shape: ReplayShape, *more: Any) -> Any:
+    inputs = fill(containers, shape, *more)
+    containers.seq_lens[shape.rows : shape.size].fill_(shape.kv_tokens // shape.rows)
+    return inputs
