@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import UsageError
+from .data_set import DataSet
 from .dominance import Dominance
 from .identity import ENGINE, differences
 from .interrupt import Interrupt
@@ -40,6 +42,17 @@ class SweepOptions:
     allow_mixed: bool = False
 
 
+def stop_rules(
+    *, max_failures: int | None, skip_dominated: bool, timeout_s: float | None, allow_mixed: bool
+) -> SweepOptions:
+    """SweepOptions of a command line. Raises UsageError for numbers that are none."""
+    if max_failures is not None and max_failures < 1:
+        raise UsageError(f"--max-failures: {max_failures} is too small; at least 1")
+    if timeout_s is not None and not 0 < timeout_s < math.inf:
+        raise UsageError(f"--timeout: {timeout_s} is no time limit; give seconds above 0")
+    return SweepOptions(max_failures, skip_dominated, timeout_s, allow_mixed)
+
+
 @dataclass(slots=True)
 class Tally:
     """What happened so far."""
@@ -56,10 +69,11 @@ class Driver:
     """Runs tasks to their end. One object runs once."""
 
     def __init__(
-        self, store: SweepStore, launcher: Launcher, observer: SweepObserver, options: SweepOptions, lock: SweepLock
-    ) -> None:
+        self, store: SweepStore, launcher: Launcher, observer: SweepObserver, options: SweepOptions, lock: SweepLock,
+        tables: DataSet,
+    ) -> None:  # fmt: skip
         self._store, self._launcher, self._observer = store, launcher, observer
-        self._options, self._lock = options, lock
+        self._options, self._lock, self._tables = options, lock, tables
         self._dominance = Dominance()
         self._engine: Mapping[str, Any] | None = None
         self.tally = Tally()
@@ -154,6 +168,7 @@ class Driver:
             if worker.get("output"):
                 (folder / "output.log").write_text(f"{worker['output']}\n", encoding="utf-8")
             self._store.finish(folder, result, record)
+            self._tables.add(point)
         except OSError as error:
             told = f"{error.filename or self._store.root}: {error.strerror or error}"
             raise UsageError(f"{told}: {point.title} could not be stored; {self._mend()}") from error

@@ -7,18 +7,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from ..errors import UsageError
 from . import specs, turnstile
-from .axes import parse_params
+from .axes import parse_params, parse_zips
+from .data_set import DataSet
 from .driver import Driver, SweepOptions
+from .estimate import estimate
 from .identity import Identity, differences, identity
 from .interrupt import Interrupt
 from .launches import num_resident, tasks
 from .loading import Tree, load_tree
 from .lock import SweepLock
 from .observer import SweepObserver
-from .plan import Plan, make_plan
+from .plan import Plan, Point, make_plan
 from .spec import SECTIONS, resolve_paths
 from .store import SweepStore
 from .workers.launcher import Launcher, Workers
@@ -30,6 +33,8 @@ MakeLauncher = Callable[[Path], Launcher]
 
 RESULTS = Path("sweep-out")
 """Where sweeps go that were given no folder."""
+KNOWN_SWEEPS = 5
+"""So many of the latest ones there are asked how long their points took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +81,59 @@ def _tree(path: Path) -> Tree:
     return {name: configuration[name] for name in SECTIONS if name in configuration}
 
 
-def plan_sweep(paths: Sequence[Path], params: Sequence[str]) -> Plan:
-    """The plan for `paths` (none: the default spec) under the `--param` texts. Raises UsageError."""
-    return make_plan(load_specs(paths), parse_params(params))
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be measured: spec files, the `--param` and `--zip` texts, and `--case` of the command line."""
+
+    paths: Sequence[Path] = ()
+    params: Sequence[str] = ()
+    zips: Sequence[str] = ()
+    cases: Sequence[str] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.paths or self.params or self.zips or self.cases)
 
 
-def open_sweep(paths: Sequence[Path], params: Sequence[str], out: Path | None, *, resume: bool) -> SweepStore:
+def plan_sweep(request: Request) -> Plan:
+    """The plan for `request` (no spec: the default one). Raises UsageError."""
+    return make_plan(load_specs(request.paths), parse_params(request.params), parse_zips(request.zips))
+
+
+def open_sweep(request: Request, out: Path | None, *, resume: bool) -> SweepStore:
     """The folder to measure into: a new one, or with `resume` the one in `out` (else the latest one)."""
     if not resume:
-        plan = plan_sweep(paths, params)
+        plan = plan_sweep(request)
         return SweepStore.create(out or RESULTS / f"{datetime.now():%Y%m%d-%H%M%S}", plan)
-    root = out or _latest()
-    return SweepStore.resume(root, plan_sweep(paths, params) if paths or params else None)
+    return SweepStore.resume(out or _sweeps()[-1], plan_sweep(request) if request else None)
 
 
-def _latest() -> Path:
+def _sweeps() -> list[Path]:
+    """Folders of sweeps where nobody said where, the latest one last. Raises UsageError for none."""
     found = sorted(path.parent for path in RESULTS.glob("*/plan.json"))
     if not found:
         raise UsageError(f"{RESULTS}: holds no sweep to resume; name its folder with --out")
-    return found[-1]
+    return found
+
+
+def preview(request: Request, out: Path | None, *, resume: bool) -> str:
+    """What would be measured: id, launch and name of each point, and about how long it takes. Measures nothing."""
+    stores = [SweepStore.open(path.parent) for path in sorted(RESULTS.glob("*/plan.json"))[-KNOWN_SWEEPS:]]
+    if resume:
+        store = SweepStore.open(out or _sweeps()[-1])
+        stores.append(store)
+        plan, done = store.plan, {point.key for point in store.done()}
+    else:
+        plan, done = plan_sweep(request), set()
+    missing = [point for point in plan.points if point.key not in done]
+    lines = [f"{point.key}  {point.title}{'  (measured)' if point.key in done else ''}" for point in plan.points]
+    measured_s = {point.key: record["wall_s"] for store in stores for point, record in _records(store)}
+    expected = estimate(missing, measured_s, max(num_resident(missing), 1))
+    count = f"{len(plan.points)} points" if not done else f"{len(missing)} of {len(plan.points)} points to measure"
+    return "\n".join([*lines, f"{count}, {expected.text()}"])
+
+
+def _records(store: SweepStore) -> list[tuple[Point, dict[str, Any]]]:
+    return [(point, record) for point in store.done() if (record := store.record(point))]
 
 
 def run_sweep(
@@ -103,17 +142,19 @@ def run_sweep(
 ) -> SweepOutcome:  # fmt: skip
     """Measure every point that has not ended well yet. A point that fails is recorded, and the sweep goes on.
 
-    `launcher` makes the workers, given a folder for their files; None: one worker process. Raises UsageError when
+    `launcher` makes the workers, given a folder for their files; None: those of this machine. Raises UsageError when
     somebody else works on this sweep, when what it holds was measured with another engine, or when the disk is full.
     """
     make = launcher or (lambda scratch: local_workers(scratch, num_resident(store.plan.points)))
     with SweepLock(store.root) as lock:
         scratch = store.clear_work()
         engine = check_engine(store, allow_mixed=options.allow_mixed)
+        tables = DataSet(store)
+        tables.sync()
         missing = [point for point in store.plan.points if store.status(point) != "ok"]
         observer.started(len(store.plan.points), len(store.plan.points) - len(missing))
         workers = make(scratch)
-        driver = Driver(store, workers, observer, options, lock)
+        driver = Driver(store, workers, observer, options, lock, tables)
         try:
             with Interrupt() as interrupt:
                 tally = driver.run(tasks(missing, timeout_s=options.timeout_s), interrupt, engine)
@@ -124,6 +165,7 @@ def run_sweep(
             workers.close()
             store.clear_work()
             observer.ended()
+        tables.write_summary()
     return SweepOutcome(len(store.done()), tally.num_failed, tally.interrupted, tally.num_skipped, tally.stopped)
 
 
@@ -140,7 +182,7 @@ def check_engine(store: SweepStore, *, allow_mixed: bool) -> Identity | None:
 
     Raises UsageError when this engine, or this machine, is another one than theirs.
     """
-    stored = [record.get("environment") or {} for point in store.done() if (record := store.record(point))]
+    stored = [record.get("environment") or {} for _, record in _records(store)]
     if not stored or allow_mixed:
         return None
     here = identity()
@@ -168,6 +210,10 @@ def report_sweep(store: SweepStore) -> str:
 
 def interruption(store: SweepStore) -> str:
     """The line that tells what an interrupted sweep has kept and how to go on."""
+    return f"interrupted: {kept(store)}"
+
+
+def kept(store: SweepStore) -> str:
+    """How many points are there, and how to go on."""
     done, total = len(store.done()), len(store.plan.points)
-    mend = f"go on with: perf sweep --resume --out {store.root}"
-    return f"interrupted: {done} of {total} points are kept in {store.root}; {mend}"
+    return f"{done} of {total} points are kept in {store.root}; go on with: perf sweep --resume --out {store.root}"
