@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ..errors import UsageError
 from ..reports.verify_text import VerifyCheck, VerifyRow, render_check, render_counts, render_mutant
+from ..runner.models.weights import shared_weights
 from .resolve import default_device
 from .verify.check import Check, Result, Setting
 from .verify.run import chosen_checks, run_check, with_mutant
@@ -48,9 +49,10 @@ def verify(
         checks = with_mutant(checks, str(mutant))
     said = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}{', quick' * quick}{_planted(mutant)}"
     say(f"verify {' '.join(names)} on {chosen}, {said}\n")
-    if mutant == ALL_MUTANTS:
-        return _all_mutants(checks, settings[0], say)
-    return _checks(checks, settings, mutant, say)
+    with shared_weights():  # several checks run a model that takes seconds to make
+        if mutant == ALL_MUTANTS:
+            return _all_mutants(checks, settings[0], say)
+        return _checks(checks, settings, mutant, say)
 
 
 def _planted(mutant: str | None) -> str:

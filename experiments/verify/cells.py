@@ -13,7 +13,6 @@ from ...analysis.arms import ArmPoint, pair_orders
 from ...analysis.blocks import Block
 from ...analysis.summary import Summary
 from ...analysis.tables import floats, texts
-from ...runner.models.weights import shared_weights
 from ..launch_groups import measure_launch
 from ..launches import launches
 from ..plan import make_plan
@@ -98,7 +97,7 @@ def _measured(specs: Sequence[dict[str, Any]]) -> Iterator[ArmPoint]:
     The replay is asked of arm `first`; of the others the blocks count.
     """
     plan = make_plan([(f"verify-{at}", spec) for at, spec in enumerate(specs)], {})
-    with shared_weights(), tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         for group in launches(plan.points):
             for point, _, measured, blocks in measure_launch(group, Path(folder), lambda: False):
                 replayed = point.spec.runner.commit_order == "first"
