@@ -2,7 +2,8 @@
 
     no_op     returns at once, with a small file where a recording would be
     sleep     as no_op, after SLEEP_S seconds (environment STEPSCOPE_SLEEP_S) in which the processor is free
-    transport as no_op, with STEPSCOPE_TRANSPORT_BYTES random bytes in place of the small file
+    megabytes as no_op, with MEGABYTES of the seed's byte in place of the small file
+    kill_the_actor  as sleep; the point with seed 2 kills the process that its worker is a child of
 
 They say so in every record (`device: no-op`), and stand in no spec: only a program that hands them to a launcher runs
 them.
@@ -11,6 +12,7 @@ them.
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +21,7 @@ from stepscope.experiments.workers.task import Outcome, Task
 
 Interrupted = Callable[[], bool]
 DEFAULT_SLEEP_S = 0.05
+MEGABYTES = 8
 
 
 def _outcomes(task: Task, scratch: Path, content: bytes, began_s: float) -> list[Outcome]:
@@ -48,6 +51,14 @@ def sleep(task: Task, scratch: Path, interrupted: Interrupted) -> list[Outcome]:
     return _outcomes(task, scratch, b"rows", began_s)
 
 
-def transport(task: Task, scratch: Path, interrupted: Interrupted) -> list[Outcome]:
+def megabytes(task: Task, scratch: Path, interrupted: Interrupted) -> list[Outcome]:
     """Nothing, with something to carry."""
-    return _outcomes(task, scratch, os.urandom(int(os.environ["STEPSCOPE_TRANSPORT_BYTES"])), time.time())
+    content = bytes([task.points[0].spec.workload.seed % 256]) * (MEGABYTES << 20)
+    return _outcomes(task, scratch, content, time.time())
+
+
+def kill_the_actor(task: Task, scratch: Path, interrupted: Interrupted) -> list[Outcome]:
+    """What holds the worker dies under one of the points."""
+    if task.points[0].spec.workload.seed == 2:
+        os.kill(os.getppid(), signal.SIGKILL)
+    return sleep(task, scratch, interrupted)
