@@ -19,6 +19,7 @@ from .claims import claims
 from .diff import diff
 from .doctor import doctor
 from .gate import gate
+from .history import history
 from .import_ import import_
 from .linux_perf import explain
 from .report import report
@@ -58,6 +59,7 @@ def _interruptible(command: Callable[..., object]) -> Callable[..., object]:
 _VERBS = (
     ("sweep", sweep), ("run", run), ("step", step), ("report", report), ("diff", diff), ("import", import_),
     ("capture", capture), ("sizes", sizes), ("claims", claims), ("verify", verify), ("doctor", doctor),
+    ("history", history),
 )  # fmt: skip
 for _name, _command in _VERBS:
     app.command(_name)(_interruptible(_command))

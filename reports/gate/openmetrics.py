@@ -81,13 +81,13 @@ def _families(result: GateResult) -> Iterator[_Family]:
     yield _Family("perf_gate_points", "gauge", "Verdicts on points and metrics", "",
                   tuple(({"verdict": verdict.value}, float(counts[verdict])) for verdict in Verdict))  # fmt: skip
     effects = tuple(
-        ({"point": point.point, "metric": point.metric, "verdict": point.verdict.value}, float(point.figures.effect))
+        ({"point": point.point, "metric": point.metric}, float(point.figures.effect))
         for point in suite.points
         if point.figures is not None and point.figures.effect is not None and math.isfinite(point.figures.effect)
     )
     if effects:
-        yield _Family("perf_gate_effect_ratio", "gauge", "By how much head is slower than base (0.05 is 5 %)", "ratio",
-                      effects)  # fmt: skip
+        told = "By how much head is slower (0.05 is 5 %); of a part of the step: as a share of the step"
+        yield _Family("perf_gate_effect_ratio", "gauge", told, "ratio", effects)
     yield from _levels(result)
 
 

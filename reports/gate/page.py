@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ...analysis.gate.matching import ALL
 from ...analysis.gate.point import PointVerdict
 from ...analysis.gate.result import GateResult, Level, Levels, unit_of
 from ...analysis.gate.suite import SuiteVerdict
@@ -50,10 +51,10 @@ def _together(suite: SuiteVerdict) -> tuple[Block, ...]:
 
 def _points(result: GateResult) -> Table:
     columns = (
-        Column("verdict"), Column("point"), Column("metric"), Column("base", numeric=True),
-        Column("head", numeric=True), Column("effect", numeric=True), Column("90 % interval", numeric=True),
-        Column("least effect", numeric=True), Column("Holm p", numeric=True), Column("launches", "count", numeric=True),
-        Column("why"),
+        Column("verdict"), Column("point"), Column("metric"), Column("effect", numeric=True),
+        Column("90 % interval", numeric=True), Column("why"), Column("base", numeric=True),
+        Column("head", numeric=True), Column("least effect", numeric=True), Column("Holm p", numeric=True),
+        Column("launches", "count", numeric=True),
     )  # fmt: skip
     rows = tuple(_row(point, result) for point in worst_first(result.suite))
     return Table("Every point and metric, the worst first", columns, rows, filterable=len(rows) > 12)
@@ -64,21 +65,17 @@ def _row(point: PointVerdict, result: GateResult) -> Row:
     levels = result.levels.get(name, Levels(None, None))
     figures, p_value = point.figures, result.suite.holm_p.get(name)
     unknown = Missing(point.reason.value)
-
-    def fraction(value: float | None) -> Cell:
-        return unknown if value is None else signed(value)
-
-    interval: Cell = unknown
-    if figures is not None and figures.low is not None:
-        interval = f"{signed(figures.low)} to {signed(figures.high)}"
+    known = figures is not None and figures.low is not None
     return Row((
-        point.verdict.value, point.point, point.metric,
-        _level(levels.base, point.metric, unknown), _level(levels.head, point.metric, unknown),
-        fraction(None if figures is None else figures.effect), interval,
-        fraction(None if figures is None else figures.least_effect),
-        unknown if p_value is None else f"{p_value:.2g}",
-        unknown if figures is None else Quantity(figures.launches, "count"),
+        point.verdict.value, "all points" if point.point == ALL else point.point,
+        "all metrics" if point.metric == ALL else point.metric,
+        signed(None if figures is None else figures.effect),
+        f"{signed(figures.low)} to {signed(figures.high)}" if figures is not None and known else signed(None),
         "; ".join(part for part in (point.reason.value, point.detail) if part),
+        _level(levels.base, point.metric, unknown), _level(levels.head, point.metric, unknown),
+        signed(None if figures is None else figures.least_effect),
+        signed(None) if p_value is None else f"{p_value:.2g}",
+        signed(None) if figures is None else Quantity(figures.launches, "count"),
     ))  # fmt: skip
 
 

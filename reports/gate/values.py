@@ -35,10 +35,11 @@ def values_of(result: GateResult, arms: Sequence[Arm] = ("head",)) -> Iterator[V
         for arm in arms:
             level = levels.base if arm == "base" else levels.head
             unit = unit_of(metric)
-            if level is not None and _measured(level, unit):
+            if level is not None and _measured(level, may_be_zero=unit not in _TIMES or "exposed" in metric.split("_")):
                 yield Value(point, metric, arm, unit, level)
 
 
-def _measured(level: Level, unit: str) -> bool:
+def _measured(level: Level, *, may_be_zero: bool) -> bool:
+    """Counts may be 0, and so may a copy's exposed time; no other time is."""
     numbers = (level.value, level.low, level.high)
-    return all(math.isfinite(number) and number >= 0 for number in numbers) and (level.value > 0 or unit not in _TIMES)
+    return all(math.isfinite(number) and number >= 0 for number in numbers) and (level.value > 0 or may_be_zero)

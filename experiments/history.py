@@ -1,0 +1,88 @@
+"""`perf history`: stored results in order, looked through for steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..analysis.gate.result import unit_of
+from ..analysis.history.found import SeriesFound, State
+from ..analysis.history.judge import judge_series
+from ..analysis.history.limits import StepLimits
+from ..analysis.history.proposals import ruptures_proposals
+from ..analysis.history.series import Gathered, Stored, gather, in_order
+from ..errors import UsageError
+from ..reports.history.view import HistoryView
+from .gating import COUNTED, TIMED
+from .history_store import read_history
+
+_TIMES = ("ns", "us", "ms", "s")
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryQuery:
+    """`metrics`: none takes those that the gate judges, or all that carry a unit of time. `point`: part of its name."""
+
+    paths: tuple[Path, ...]
+    metrics: tuple[str, ...] = ()
+    point: str = ""
+    limits: StepLimits = field(default_factory=StepLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFound:
+    """`in_time`: whether the results could be put in order of time."""
+
+    results: tuple[Stored, ...]
+    gathered: Gathered
+    series: tuple[SeriesFound, ...]
+    limits: StepLimits
+    in_time: bool
+
+    def view(self) -> HistoryView:
+        """What a page is made from."""
+        gathered = self.gathered
+        return HistoryView(
+            len(self.results), self.in_time, gathered.machines, gathered.unknown, self.series, self.limits
+        )
+
+    @property
+    def slower(self) -> tuple[SeriesFound, ...]:
+        """Series whose last step made them worse."""
+        return tuple(one for one in self.series if one.steps and one.steps[-1].slower)
+
+    def exit_code(self, *, fail_on_slower: bool) -> int:
+        """0; 3 where nothing was measured, 4 where no series decides anything, 1 (if wanted) where one got slower."""
+        if all(one.state is State.NOT_MEASURED for one in self.series):
+            return 3
+        if not any(one.state.decided for one in self.series):
+            return 4
+        return 1 if fail_on_slower and self.slower else 0
+
+
+def find_history(query: HistoryQuery) -> HistoryFound:
+    """What there is in the results of `query`. UsageError for what cannot be read, and for a metric that none has."""
+    propose = ruptures_proposals()
+    stored = read_history(query.paths)
+    ordered = in_order(stored)
+    gathered = gather(ordered, lambda names: _chosen(names, query.metrics))
+    series = [one for one in gathered.series if query.point in one.point]
+    for metric in query.metrics:
+        if stored and not any(metric == name for one in stored for _, name in one.result.values):
+            raise UsageError(f"--metric {metric}: no result has it")
+    found = tuple(judge_series(one, propose, query.limits, exact=_exact(one.metric)) for one in series)
+    in_time = all(one.time is not None for one in stored)
+    return HistoryFound(ordered, gathered, found, query.limits, in_time)
+
+
+def _exact(metric: str) -> bool:
+    return metric in COUNTED or unit_of(metric) not in _TIMES
+
+
+def _chosen(names: Iterable[str], metrics: Sequence[str]) -> list[str]:
+    present = list(names)
+    if metrics:
+        return [metric for metric in metrics if metric in present]
+    ours = [metric for metric in (*TIMED, *COUNTED) if metric in present]
+    return ours or [metric for metric in present if unit_of(metric) in _TIMES]

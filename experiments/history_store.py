@@ -1,0 +1,157 @@
+"""Results over commits, as files: what `perf history` reads, and the file that a nightly job adds to.
+
+    {"schema": 1, "commit": "4f0c2e1", "time": "2026-11-30T02:00:00+00:00", "env": {...}, "points": {...}}   one result
+    {"schema": 1, "results": [...]}                                                                          many
+    gate.json of `perf gate --write json=FILE`                                                 its head's own values
+    DIR with plan.json                                                                         a sweep: one result
+    DIR without                                                                                all of these in it
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from ..analysis.gate.history import Result
+from ..analysis.gate.matching import ALL
+from ..analysis.history.series import Stored
+from ..errors import UsageError
+from .files import write_atomically
+from .gating_results import SCHEMA, read_results
+from .loading import read_text
+
+
+def read_history(paths: Sequence[Path]) -> list[Stored]:
+    """All results in `paths`, in their order (a folder's files by name). UsageError names what does not fit."""
+    return [stored for path in paths for file in _files(path) for stored in _read(file)]
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir() or (path / "plan.json").is_file():
+        return [path]
+    found = [
+        below for below in sorted(path.iterdir())
+        if below.suffix == ".json" or (below.is_dir() and (below / "plan.json").is_file())
+    ]  # fmt: skip
+    if not found:
+        raise UsageError(f"{path}: holds no result: neither *.json nor folders of sweeps; name what does")
+    return found
+
+
+def _read(path: Path) -> list[Stored]:
+    if path.is_dir():
+        return [Stored(read_results(path)[0], path.name, time=_created(path))]
+    tree = _tree(path)
+    if isinstance(tree.get("points"), list):
+        return [_of_gate(tree, path)]
+    trees = tree["results"] if isinstance(tree.get("results"), list) else [tree]
+    labels = [path.name if len(trees) == 1 else f"{path.name}[{index}]" for index in range(len(trees))]
+    return [
+        Stored(result, label, _word(one, "commit", path), _time(one, path))
+        for result, label, one in zip(read_results(path), labels, trees, strict=True)
+    ]
+
+
+def _tree(path: Path) -> dict[str, Any]:
+    try:
+        tree = json.loads(read_text(path))
+    except ValueError as error:
+        raise UsageError(f"{path}: is not whole JSON ({error}); measure it again") from error
+    if not isinstance(tree, dict):
+        raise UsageError(f"{path}: holds {type(tree).__name__}; expected a result of ours")
+    return tree
+
+
+def _of_gate(tree: Mapping[str, Any], path: Path) -> Stored:
+    """The head of a gate's own result. A point that erred failed; one that only was not decided has its values."""
+    values: dict[tuple[str, str], float | None] = {}
+    failures: dict[str, str] = {}
+    try:
+        if tree["schema"] != SCHEMA:
+            raise UsageError(f"{path}: schema is {tree['schema']!r}; this version reads {SCHEMA}")
+        for point in tree["points"]:
+            if point["verdict"] == "ERROR":
+                failures[point["point"]] = f"{point['reason']} {point['detail']}".strip()
+            elif point["metric"] != ALL:
+                head = point["head"]
+                values[point["point"], point["metric"]] = None if head is None else float(head["value"])
+        machine = dict(tree["machine"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: is no result of a gate ({type(error).__name__}: {error}); write it anew") from error
+    return Stored(Result(machine, values, failures), path.name, _word(tree, "commit", path), _time(tree, path))
+
+
+def _word(tree: Mapping[str, Any], name: str, path: Path) -> str | None:
+    value = tree.get(name)
+    if value is None or (isinstance(value, str) and value.strip()):
+        return value
+    raise UsageError(f"{path}: {name} is {value!r}; expected a text, or leave it out")
+
+
+def _time(tree: Mapping[str, Any], path: Path) -> str | None:
+    text = _word(tree, "time", path)
+    return None if text is None else utc(text, str(path))
+
+
+def utc(text: str, where: str) -> str:
+    """An ISO 8601 time as one in UTC, so that texts sort as times; without a zone it is UTC. UsageError otherwise."""
+    try:
+        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise UsageError(f"{where}: time is {text!r}; give ISO 8601, 2026-11-30T02:00:00+00:00") from None
+    zoned = found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+    return zoned.astimezone(timezone.utc).isoformat(timespec="seconds")
+
+
+def _created(sweep: Path) -> str | None:
+    """When the first point of a sweep was recorded."""
+    times = [
+        json.loads(read_text(file)).get("created") for file in sorted(sweep.glob("points/*/recording/recording.json"))
+    ]  # fmt: skip
+    known = [utc(time, str(sweep)) for time in times if isinstance(time, str)]
+    return min(known, default=None)
+
+
+def add_result(paths: Sequence[Path], store: Path, commit: str, time: str | None) -> None:
+    """Add the one result in `paths` to the file `store` (made where there is none), under `commit`.
+
+    UsageError where `paths` hold another number of results, or `store` is no history.
+    """
+    found = read_history(paths)
+    if len(found) != 1:
+        raise UsageError(f"--into: {', '.join(map(str, paths))} hold {len(found)} results; add one at a time")
+    if not commit.strip():
+        raise UsageError("--commit: is empty; name the commit that was measured")
+    stamp = utc(time, "--time") if time else found[0].time or utc(f"{datetime.now(timezone.utc):%FT%T}", "now")
+    results = _stored_trees(store)
+    results.append(_plain(replace(found[0], commit=commit.strip(), time=stamp)))
+    text = json.dumps({"schema": SCHEMA, "results": results}, allow_nan=False, indent=1)
+    write_atomically(store, f"{text}\n")
+
+
+def _stored_trees(store: Path) -> list[Any]:
+    if not store.exists():
+        return []
+    tree = _tree(store)
+    if not isinstance(tree.get("results"), list):
+        raise UsageError(f"{store}: holds no list of results, so nothing can be added; choose another file")
+    read_history([store])  # a broken history is refused before it grows
+    return list(tree["results"])
+
+
+def _plain(stored: Stored) -> dict[str, Any]:
+    result = stored.result
+    points: dict[str, Any] = {name: {"status": "failed", "reason": why} for name, why in result.failures.items()}
+    for point in _points(result):
+        metrics = {metric: value for (at, metric), value in result.values.items() if at == point}
+        points[point] = {"status": "ok", "metrics": metrics}
+    return {"schema": SCHEMA, "commit": stored.commit, "time": stored.time, "env": dict(result.machine),
+            "points": points}  # fmt: skip
+
+
+def _points(result: Result) -> Iterable[str]:
+    return dict.fromkeys(point for point, _ in result.values if point not in result.failures)

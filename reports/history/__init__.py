@@ -1,0 +1,1 @@
+"""What `perf history` found, as a page, text, Markdown and JSON."""
