@@ -31,6 +31,9 @@ pairs: $(STAMP) ## greedy equality for all pairs of switches; prints the pairs t
 gate-acceptance: $(STAMP) ## the gate on simulated machines, 3,000 trials of each promise, about 5 minutes (TRIALS=n for another number)
 	STEPSCOPE_GATE_TRIALS=$(or $(TRIALS),3000) $(BIN)/python -m pytest -q -s tests/analysis/gate/test_acceptance.py
 
+sweep-kills: $(STAMP) ## perf sweep under 20 kills of driver and worker at random moments, about 5 minutes (KILLS=n for another number)
+	STEPSCOPE_KILLS=$(or $(KILLS),20) $(BIN)/python -m pytest -q -s tests/experiments/test_sweep_kills.py
+
 check: $(STAMP) view ## lint, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/mypy
