@@ -2,80 +2,78 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from . import sweep_options as its
 from .options import Device, Out, Param
 
-Progress = Annotated[
-    str, typer.Option("--progress", metavar="HOW", help="auto, bar, plain or json: one JSON object a line on stderr.")
-]
+if TYPE_CHECKING:
+    from ..experiments.driver import SweepOptions
+    from ..experiments.launchers.wiring import LaunchOptions
+    from ..experiments.observer import SweepObserver
+    from ..experiments.store import SweepStore
 
 
 def sweep(
-    specs: Annotated[
-        list[Path] | None, typer.Argument(metavar="[SPEC ...]", help="Spec files, YAML or TOML; none: a bundled one.")
-    ] = None,
+    specs: its.Specs = None,
     param: Param = None,
-    zipped: Annotated[
-        list[str] | None,
-        typer.Option("--zip", metavar="KEY,KEY=V/V[,V/V ...]", help="Parameters that change side by side."),
-    ] = None,
-    case: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--case", metavar="NAME=REQS", help="A batch as vllm bench forward writes it: decode=32*1@8192."
-        ),
-    ] = None,
+    zipped: its.Zip = None,
+    case: its.Case = None,
     device: Device = None,
     out: Out = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Measure what is missing or failed in --out.")] = False,
-    allow_mixed: Annotated[
-        bool, typer.Option("--allow-mixed", help="Go on though the engine or the machine is another one.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the points and how long they will take; measure nothing.")
-    ] = False,
-    timeout: Annotated[
-        float | None,
-        typer.Option("--timeout", metavar="SECONDS", help="Give a point up then. [default: never]"),
-    ] = None,
-    skip_dominated: Annotated[
-        bool, typer.Option("--skip-dominated", help="Leave out what is larger than a point that ran out of memory.")
-    ] = False,
-    max_failures: Annotated[
-        int | None, typer.Option("--max-failures", metavar="N", help="Stop after so many failed points.")
-    ] = None,
-    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop after the first failed point.")] = False,
-    progress: Progress = "auto",
+    resume: its.Resume = False,
+    allow_mixed: its.AllowMixed = False,
+    dry_run: its.DryRun = False,
+    timeout: its.Timeout = None,
+    skip_dominated: its.SkipDominated = False,
+    max_failures: its.MaxFailures = None,
+    fail_fast: its.FailFast = False,
+    progress: its.Progress = "auto",
+    launcher: its.Launcher = "local",
+    workers: its.Workers = None,
+    address: its.Address = None,
 ) -> int:
     """Run every point of one or more specs and report them together.
 
     Points are measured in a process of their own, which is kept while nothing breaks: a point that fails is recorded
     with its reason, and the sweep goes on. What was measured stays whatever is killed; --resume measures the rest.
 
+    Each GPU measures one point at a time, for a worker of its own. --launcher ray takes whole GPUs of a Ray cluster
+    that is there already (pip install 'stepscope[ray]'): a point whose node is lost runs on another one, and no point
+    is repeated for any other reason. Points on the devices sim and cpu run one at a time here, unless --workers says
+    otherwise: they measure the processor that they would share. docs/scale.md has the arithmetic.
+
     The bundled spec: decode-heavy with 8, 64 and 256 rows, block tables 512 and 8192 wide, the regimes steady, chunked
     and churn, commit orders first, last and (on steady) skip, without and with CUDA graphs.
     """
     from ..experiments import sweep as experiment
     from ..experiments.driver import stop_rules
+    from ..experiments.launchers.wiring import LaunchOptions
     from .sweep_progress import watch_sweep
 
     parameters = [*(param or []), *([f"device={device}"] if device else [])]
-    request = experiment.Request(specs or [], parameters, zipped or [], case or [])
+    launch = LaunchOptions(launcher, workers, address).checked()
+    request = experiment.Request(specs or [], parameters, zipped or [], case or [], launch.elsewhere)
     observer = watch_sweep(progress)
     options = stop_rules(
         max_failures=1 if fail_fast else max_failures, skip_dominated=skip_dominated, timeout_s=timeout,
-        allow_mixed=allow_mixed,
+        allow_mixed=allow_mixed, elsewhere=launch.elsewhere,
     )  # fmt: skip
     if dry_run:
-        typer.echo(experiment.preview(request, out, resume=resume))
+        typer.echo(experiment.preview(request, out, resume=resume, workers=workers or 1))
         return 0
-    store = experiment.open_sweep(request, out, resume=resume)
+    return _measure(experiment.open_sweep(request, out, resume=resume), observer, launch, options)
+
+
+def _measure(store: SweepStore, observer: SweepObserver, launch: LaunchOptions, options: SweepOptions) -> int:
+    """Run it and report it; what it ends with."""
+    from ..experiments import sweep as experiment
+    from ..experiments.launchers.wiring import make_launcher
+
     try:
-        outcome = experiment.run_sweep(store, observer, options=options)
+        outcome = experiment.run_sweep(store, observer, make_launcher(launch, store.plan.points), options)
         typer.echo(experiment.report_sweep(store))
         interrupted = outcome.interrupted
     except KeyboardInterrupt:  # a second Ctrl-C, or one while the report is made

@@ -34,23 +34,26 @@ class SweepOptions:
     skip_dominated  leave out points that are larger than one that ran out of memory
     timeout_s       wall seconds that a point may take; None: no limit
     allow_mixed     keep results of different engines in one sweep
+    elsewhere       workers are on other machines, which are not compared with the driver's
     """
 
     max_failures: int | None = None
     skip_dominated: bool = False
     timeout_s: float | None = None
     allow_mixed: bool = False
+    elsewhere: bool = False
 
 
 def stop_rules(
-    *, max_failures: int | None, skip_dominated: bool, timeout_s: float | None, allow_mixed: bool
-) -> SweepOptions:
+    *, max_failures: int | None, skip_dominated: bool, timeout_s: float | None, allow_mixed: bool,
+    elsewhere: bool = False,
+) -> SweepOptions:  # fmt: skip
     """SweepOptions of a command line. Raises UsageError for numbers that are none."""
     if max_failures is not None and max_failures < 1:
         raise UsageError(f"--max-failures: {max_failures} is too small; at least 1")
     if timeout_s is not None and not 0 < timeout_s < math.inf:
         raise UsageError(f"--timeout: {timeout_s} is no time limit; give seconds above 0")
-    return SweepOptions(max_failures, skip_dominated, timeout_s, allow_mixed)
+    return SweepOptions(max_failures, skip_dominated, timeout_s, allow_mixed, elsewhere)
 
 
 @dataclass(slots=True)

@@ -9,13 +9,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import MeasurementError, UsageError
 from . import specs, turnstile
 from .axes import parse_params, parse_zips
 from .data_set import DataSet
 from .driver import Driver, SweepOptions
 from .estimate import estimate
-from .identity import Identity, differences, identity
+from .identity import ENGINE, MACHINE, Identity, differences, identity
 from .interrupt import Interrupt
 from .launches import num_resident, tasks
 from .loading import Tree, load_tree
@@ -83,12 +83,16 @@ def _tree(path: Path) -> Tree:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be measured: spec files, the `--param` and `--zip` texts, and `--case` of the command line."""
+    """What is to be measured: spec files, the `--param` and `--zip` texts, and `--case` of the command line.
+
+    `elsewhere`: on other machines than this one.
+    """
 
     paths: Sequence[Path] = ()
     params: Sequence[str] = ()
     zips: Sequence[str] = ()
     cases: Sequence[str] = ()
+    elsewhere: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.paths or self.params or self.zips or self.cases)
@@ -96,7 +100,8 @@ class Request:
 
 def plan_sweep(request: Request) -> Plan:
     """The plan for `request` (no spec: the default one). Raises UsageError."""
-    return make_plan(load_specs(request.paths), parse_params(request.params), parse_zips(request.zips))
+    axes, zips = parse_params(request.params), parse_zips(request.zips)
+    return make_plan(load_specs(request.paths), axes, zips, elsewhere=request.elsewhere)
 
 
 def open_sweep(request: Request, out: Path | None, *, resume: bool) -> SweepStore:
@@ -115,8 +120,8 @@ def _sweeps() -> list[Path]:
     return found
 
 
-def preview(request: Request, out: Path | None, *, resume: bool) -> str:
-    """What would be measured: id, launch and name of each point, and about how long it takes. Measures nothing."""
+def preview(request: Request, out: Path | None, *, resume: bool, workers: int = 1) -> str:
+    """What would be measured: id, launch and name of each point, and about how long it takes `workers` of them."""
     stores = [SweepStore.open(path.parent) for path in sorted(RESULTS.glob("*/plan.json"))[-KNOWN_SWEEPS:]]
     if resume:
         store = SweepStore.open(out or _sweeps()[-1])
@@ -127,7 +132,7 @@ def preview(request: Request, out: Path | None, *, resume: bool) -> str:
     missing = [point for point in plan.points if point.key not in done]
     lines = [f"{point.key}  {point.title}{'  (measured)' if point.key in done else ''}" for point in plan.points]
     measured_s = {point.key: record["wall_s"] for store in stores for point, record in _records(store)}
-    expected = estimate(missing, measured_s, max(num_resident(missing), 1))
+    expected = estimate(missing, measured_s, max(num_resident(missing), workers))
     count = f"{len(plan.points)} points" if not done else f"{len(missing)} of {len(plan.points)} points to measure"
     return "\n".join([*lines, f"{count}, {expected.text()}"])
 
@@ -148,12 +153,12 @@ def run_sweep(
     make = launcher or (lambda scratch: local_workers(scratch, num_resident(store.plan.points)))
     with SweepLock(store.root) as lock:
         scratch = store.clear_work()
-        engine = check_engine(store, allow_mixed=options.allow_mixed)
+        engine = check_engine(store, options)
         tables = DataSet(store)
         tables.sync()
         missing = [point for point in store.plan.points if store.status(point) != "ok"]
-        observer.started(len(store.plan.points), len(store.plan.points) - len(missing))
         workers = make(scratch)
+        observer.started(len(store.plan.points), len(store.plan.points) - len(missing))
         driver = Driver(store, workers, observer, options, lock, tables)
         try:
             with Interrupt() as interrupt:
@@ -161,6 +166,8 @@ def run_sweep(
         except KeyboardInterrupt:  # the second one: nothing is waited for
             tally = driver.tally
             tally.interrupted = True
+        except MeasurementError as error:  # no worker is left
+            raise MeasurementError(f"{error}; {kept(store)}") from error
         finally:
             workers.close()
             store.clear_work()
@@ -177,17 +184,17 @@ def local_workers(scratch: Path, resident: int = 0) -> Launcher:
     return Residents([WorkerProcess(scratch / f"worker-{number}", environ=environ) for number in range(resident)])
 
 
-def check_engine(store: SweepStore, *, allow_mixed: bool) -> Identity | None:
+def check_engine(store: SweepStore, options: SweepOptions) -> Identity | None:
     """The identity behind the points that are there; None where there are none, or where any is welcome.
 
-    Raises UsageError when this engine, or this machine, is another one than theirs.
+    Raises UsageError when this engine, or this machine unless points run elsewhere, is another one than theirs.
     """
     stored = [record.get("environment") or {} for _, record in _records(store)]
-    if not stored or allow_mixed:
+    if not stored or options.allow_mixed:
         return None
     here = identity()
     for theirs in stored:
-        found = differences(theirs, here)
+        found = differences(theirs, here, ENGINE if options.elsewhere else (*ENGINE, *MACHINE))
         if found:
             raise UsageError(
                 f"{store.root}: its points were measured with another engine or machine ({', '.join(found)});"

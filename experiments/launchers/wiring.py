@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from ...errors import UsageError
 from .. import sweep
@@ -15,7 +14,6 @@ from ..point import Point
 from ..workers.launcher import Launcher
 from .local import find_gpus, local_workers
 
-LauncherName = Literal["local", "ray"]
 MakeLauncher = Callable[[Path], Launcher]
 
 
@@ -23,26 +21,38 @@ MakeLauncher = Callable[[Path], Launcher]
 class LaunchOptions:
     """Who measures.
 
-    launcher  local: this host's GPUs;  ray: those of a cluster
+    launcher  local: this host's GPUs;  ray: those of an existing cluster
     workers   at most so many; None: one for each GPU
     address   of the cluster; None: RAY_ADDRESS, else the one that this host is a node of
     work      `module:function` in place of the measuring, for tests of everything around it
     """
 
-    launcher: LauncherName = "local"
+    launcher: str = "local"
     workers: int | None = None
     address: str | None = None
     work: str | None = None
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the points run on other machines than the driver's."""
+        return self.launcher != "local"
+
+    def checked(self) -> LaunchOptions:
+        """The same. Raises UsageError for what is no launcher, or does not go together."""
+        if self.launcher not in _MAKERS:
+            raise UsageError(f"--launcher: {self.launcher!r} is unknown; give one of {', '.join(_MAKERS)}")
+        if self.workers is not None and self.workers < 1:
+            raise UsageError(f"--workers: {self.workers} is too small; at least 1")
+        if self.address is not None and self.launcher != "ray":
+            raise UsageError("--address: is a Ray cluster's; add --launcher ray, or drop it")
+        return self
+
 
 def make_launcher(options: LaunchOptions, points: Sequence[Point]) -> MakeLauncher:
     """How the workers for `points` are made, given a folder for their files. Raises UsageError for what cannot be."""
-    if options.workers is not None and options.workers < 1:
-        raise UsageError(f"--workers: {options.workers} is too small; at least 1")
-    if options.address is not None and options.launcher != "ray":
-        raise UsageError("--address: is a Ray cluster's; add --launcher ray, or drop it")
+    options.checked()
     resident = num_resident(points)
-    if resident and (options.launcher != "local" or options.workers is not None):
+    if resident and (options.elsewhere or options.workers is not None):
         raise UsageError(
             "measure.resident: its launches take turns on one device of this host;"
             " drop --launcher and --workers, or set measure.resident: false"

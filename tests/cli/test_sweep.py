@@ -84,7 +84,7 @@ def test_a_point_that_fails_is_recorded_and_the_sweep_goes_on(
     perf: Callable[..., object], spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # GIVEN a worker whose first point breaks
-    from stepscope.experiments import sweep as module
+    from stepscope.experiments.launchers import wiring as module
     from stepscope.experiments.workers.launcher import Workers
     from stepscope.experiments.workers.process import WorkerProcess
 
@@ -92,7 +92,7 @@ def test_a_point_that_fails_is_recorded_and_the_sweep_goes_on(
     flawed.write_text(FLAWED)
     real, environ = module.local_workers, {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
 
-    def flawed_workers(scratch: Path, resident: int) -> Workers:
+    def flawed_workers(scratch: Path, **options: object) -> Workers:
         return Workers([WorkerProcess(scratch, work="flawed:work", environ=environ)])
 
     monkeypatch.setattr(module, "local_workers", flawed_workers)
