@@ -54,6 +54,8 @@ def _mapping(value: object, where: str) -> Mapping[str, Any]:
 
 
 def _result(tree: Mapping[str, Any], where: str) -> Result:
+    if tree.get("schema", SCHEMA) != SCHEMA:  # of a history: each result may say its own
+        raise UsageError(f"{where}: schema is {tree['schema']!r}; this version reads {SCHEMA}")
     machine = _mapping(tree.get("env", {}), f"{where}: env")
     if ("points" in tree) == ("metrics" in tree):
         raise UsageError(f"{where}: holds {'both' if 'points' in tree else 'neither'} of points and metrics; give one")
