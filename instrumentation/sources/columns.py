@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.pandas_compat  # else pyarrow imports it with the first array, in the middle of a load
 
 from ..recording.convert import arrow_schema
 from .arrays import ABSENT, LongArray, distinct
@@ -33,7 +34,8 @@ class TableColumns:
 
     def ints(self, name: str, values: LongArray) -> None:
         """An integer column."""
-        self._columns[name] = pa.array(values, pa.int64(), mask=values == ABSENT)
+        null = values == ABSENT
+        self._columns[name] = pa.array(values, pa.int64(), mask=null if null.any() else None)
 
     def flags(self, name: str, values: npt.NDArray[np.bool_], valid: npt.NDArray[np.bool_] | None = None) -> None:
         """A bool column, null where not `valid`."""
@@ -42,11 +44,13 @@ class TableColumns:
     def texts(self, name: str, codes: LongArray, texts: Sequence[str]) -> None:
         """A string column as codes into `texts`; negative codes are null. Only texts that occur are kept."""
         null = codes < 0
-        used = np.flatnonzero(np.bincount(codes[~null], minlength=len(texts)))
+        some = bool(null.any())
+        used = np.flatnonzero(np.bincount(codes[~null] if some else codes, minlength=len(texts)))
         place = np.zeros(max(len(texts), 1), dtype=np.int32)
         place[used] = np.arange(len(used))
         kept = pa.array([texts[code] for code in used.tolist()], pa.string())
-        self._columns[name] = pa.DictionaryArray.from_arrays(pa.array(place[np.maximum(codes, 0)], mask=null), kept)
+        indices = pa.array(place[np.maximum(codes, 0)], mask=null) if some else pa.array(place[codes])
+        self._columns[name] = pa.DictionaryArray.from_arrays(indices, kept)
 
     def lanes(self, kind: LongArray, number: LongArray, prefixes: Sequence[str]) -> None:
         """`lane`: the prefix of each row's kind and its number, "host:41" or "gpu:7"."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -64,9 +65,14 @@ class PhaseMap:
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(
-        re.fullmatch(pattern[3:], name) is not None if pattern.startswith("re:") else pattern == name
+        _compiled(pattern).fullmatch(name) is not None if pattern.startswith("re:") else pattern == name
         for pattern in patterns
     )
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern.removeprefix("re:"))
 
 
 BUILT_IN = (

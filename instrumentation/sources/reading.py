@@ -8,6 +8,9 @@ from typing import Literal, NoReturn
 
 from ...errors import UsageError
 from .capture import Capture, CaptureOptions, capture_of
+from .kineto.trace_file import read_trace
+from .nsys.export import read_export
+from .nsys.report_file import read_report
 from .trace import Trace
 
 _SQLITE = b"SQLite format 3\x00"
@@ -55,17 +58,11 @@ def _files(path: Path) -> list[Path]:
 def _read(files: Sequence[Path], options: CaptureOptions) -> Trace:
     kinds = [_kind(file) or _refuse(file) for file in files]
     if set(kinds) == {"kineto"}:
-        from .kineto.trace_file import read_trace
-
         return read_trace(files, salvage=options.salvage)
     if len(files) > 1:
         raise UsageError(f"{files[1]}: several files are read together only as Kineto traces; import one by one")
     if kinds[0] == "nsys":
-        from .nsys.export import read_export
-
         return read_export(files[0])
-    from .nsys.report_file import read_report
-
     return read_report(files[0])
 
 

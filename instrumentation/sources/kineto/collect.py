@@ -261,9 +261,10 @@ def _number(value: int | str | None) -> int | None:
 
 
 def _threads(values: list[int | str | None]) -> LongArray:
-    if set(map(type, values)) <= {int}:
-        return _ints(values)  # type: ignore[arg-type]
-    return _ints([_number(value) for value in values])
+    try:
+        return np.fromiter(cast("list[int]", values), dtype=np.int64, count=len(values))
+    except (TypeError, ValueError, OverflowError):  # a null, a text such as "stream 7", or more than 64 bits
+        return _ints([_number(value) for value in values])
 
 
 def _ints(values: list[int | None]) -> LongArray:

@@ -3,6 +3,9 @@
 A chunk is cut behind a `}` that looks like the end of an event. Whether it is one the decoder says: a piece that
 starts between two events and is valid inside brackets ends between two events, or it would not be valid. Likewise the
 text before `"traceEvents": [` is the head of the file only if it is valid once it is closed.
+
+The brackets are written into the buffer itself, over the commas: its first byte is `[` from the head of the file on,
+and a chunk is decoded where it lies. Copying each chunk between brackets would cost as much as unpacking a fifth of it.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from .mending import Mended, mend
 
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|args|pid|tid|ts|id)"')
+_COMMA = re.compile(rb"\s*,")
 _OFFSET = re.compile(r"\(byte (\d+)\)")
 _TRIES = 16
 _MIN_BYTES = 1 << 21
@@ -38,7 +42,8 @@ class EventStream:
         self._chunks = chunks
         self._pieces = iter(chunks)
         self._salvage = salvage
-        self._buffer = b""
+        self._buffer = bytearray()
+        self._bracket = 0
         self._offset = 0
         self._ended = False
         self._read = 0
@@ -72,7 +77,8 @@ class EventStream:
 
     def _fill(self, wanted: int) -> None:
         """More bytes, until the buffer has `wanted` or the file ends."""
-        parts, size = [self._buffer], len(self._buffer)
+        parts: list[bytes | bytearray] = [self._buffer]
+        size = len(self._buffer)
         while size < wanted and not self._ended:
             piece = next(self._pieces, None)
             if piece is None:
@@ -81,7 +87,8 @@ class EventStream:
             else:
                 parts.append(piece)
                 size += len(piece)
-        self._buffer = b"".join(parts)
+        if len(parts) > 1:
+            self._buffer = bytearray().join(parts)
 
     def _check_packing(self) -> None:
         damage = self._chunks.damage
@@ -91,44 +98,56 @@ class EventStream:
         if not self._salvage:
             raise UsageError(f"{self._chunks.path}: {damage}; --salvage reads what is whole")
 
-    def _consume(self, length: int) -> None:
-        self._buffer = self._buffer[length:]
-        self._offset += length
+    def _consume(self, place: int) -> None:
+        """Drop what stands before a place of the buffer; a bracket stands there instead. `_offset` is the file's byte
+        that the buffer goes on with behind that bracket."""
+        self._offset += place - self._bracket
+        self._buffer = bytearray(b"[") + memoryview(self._buffer)[place:]
+        self._bracket = 1
+
+    def _decoded(self, stop: int) -> list[Any]:
+        """The events before a place of the buffer, which holds the closing bracket for as long as that takes."""
+        kept = self._buffer[stop]
+        self._buffer[stop] = ord("]")
+        try:
+            with memoryview(self._buffer) as view, view[: stop + 1] as part:
+                return decode(part)
+        finally:
+            self._buffer[stop] = kept
 
     def _cut(self, between: bytes) -> tuple[list[Any], int, bool] | None:
-        """(events, bytes that they took, whether the list ends there); None where no cut was found in the buffer."""
+        """(events, place behind them, whether the list ends there); None where no cut was found in the buffer."""
         stop = len(self._buffer)
         for _ in range(_TRIES):
             end = self._buffer.rfind(between, 0, stop)
             if end < 0:
                 return None
             try:
-                events = decode(b"".join((b"[", memoryview(self._buffer)[: end + 1], b"]")))
-                return events, end + 1 + _comma(self._buffer, end + 1), False
+                return self._decoded(end + 1), end + 1 + _comma(self._buffer, end + 1), False
             except msgspec.DecodeError as error:
-                piece = self._buffer[: end + 1]
-                place = _place(error, len(piece))
+                place = _place(error, end)
                 if "trailing characters" in str(error):
-                    return decode(b"[" + piece[: place - 1]), place - 1, True
-                if place <= len(piece) - 1:
-                    return self._mended(piece, place - 1, error)
+                    return decode(bytes(self._buffer[:place])), place, True
+                if place < end:
+                    return self._mended(end + 1, place, error)
             stop = end
         return None
 
-    def _mended(self, piece: bytes, place: int, error: msgspec.DecodeError) -> tuple[list[Any], int, bool]:
-        found = self._mend(piece, place, error, whole=True)
+    def _mended(self, stop: int, place: int, error: msgspec.DecodeError) -> tuple[list[Any], int, bool]:
+        found = self._mend(stop, place, error, whole=True)
         if found.over:
-            return found.events, found.length, True
-        return found.events, len(piece) + _comma(self._buffer, len(piece)), False
+            return found.events, 1 + found.length, True
+        return found.events, stop + _comma(self._buffer, stop), False
 
-    def _mend(self, piece: bytes, place: int, error: msgspec.DecodeError, *, whole: bool) -> Mended:
+    def _mend(self, stop: int, place: int, error: msgspec.DecodeError, *, whole: bool) -> Mended:
+        """What is whole of the buffer before `stop`; `place` is where the decoder met the damage."""
         if not self._salvage:
             event = self._around(place)
             raise UsageError(
-                f"{self._chunks.path}: not valid JSON at byte {self._offset + place}{event} ({_reason(error)}); "
+                f"{self._chunks.path}: not valid JSON at byte {self._offset + place - 1}{event} ({_reason(error)}); "
                 "--salvage reads what is whole"
             )
-        found = mend(piece, whole=whole)
+        found = mend(bytes(self._buffer[1:stop]), whole=whole)
         self.lost += found.lost
         self.repaired += found.repaired
         return found
@@ -142,21 +161,21 @@ class EventStream:
 
     def _last(self) -> list[Any]:
         """The rest of the file: the last events, the end of their list, and what stands behind it."""
-        text = b"[" + self._buffer
+        text = bytes(self._buffer)
         try:
             events = decode(text)
-            self._consume(len(self._buffer))
+            self._consume(len(text))
             return events
         except msgspec.DecodeError as error:
             place = _place(error, len(text))
             if "trailing characters" in str(error):
                 events = decode(text[:place])
-                self._consume(place - 1)
+                self._consume(place)
                 self._read_tail()
                 return events
-            found = self._mend(self._buffer, min(place, len(text)) - 1, error, whole=False)
+            found = self._mend(len(text), min(place, len(text)), error, whole=False)
             if found.over:
-                self._consume(found.length)
+                self._consume(1 + found.length)
                 self._read_tail()
             else:
                 self.truncated = True
@@ -175,7 +194,7 @@ class EventStream:
         while True:
             for match in _EVENTS_KEY.finditer(self._buffer, tried):
                 tried = match.end()
-                head = _object(self._buffer[: match.start()].lstrip(b"\xef\xbb\xbf \t\r\n"))
+                head = _object(bytes(self._buffer[: match.start()]).lstrip(b"\xef\xbb\xbf \t\r\n"))
                 if head is not None or self._salvage:
                     self.metadata.update(head or {})
                     self._consume(match.end())
@@ -196,7 +215,7 @@ class EventStream:
     def _read_tail(self) -> None:
         """Metadata behind the events. It must close what the head opened."""
         self._fill(1 << 62)
-        rest = self._buffer.strip()
+        rest = bytes(self._buffer[self._bracket :]).strip()
         if not rest:
             return
         tail = _object(b'{"":0' + rest.removesuffix(b"}")) if rest.endswith(b"}") else None
@@ -222,9 +241,9 @@ def _object(text: bytes) -> dict[str, Any] | None:
     return found
 
 
-def _comma(buffer: bytes, place: int) -> int:
+def _comma(buffer: bytearray, place: int) -> int:
     """Bytes from `place` up to and with the comma there."""
-    match = re.compile(rb"\s*,").match(buffer, place)
+    match = _COMMA.match(buffer, place)
     return match.end() - place if match else 0
 
 

@@ -46,7 +46,7 @@ _ONE_BYTE_EACH = "stepscope-one-byte-each"
 codecs.register_error(_ONE_BYTE_EACH, lambda error: ("?" * (error.end - error.start), error.end))  # type: ignore[attr-defined]
 
 
-def decode(text: bytes) -> list[Any]:
+def decode(text: bytes | memoryview) -> list[Any]:
     """The events of a JSON array; what is no complete event is an object of another type, or has no category.
 
     Raises msgspec.DecodeError for what is no JSON; places in it are those of `text`.
@@ -62,13 +62,13 @@ def decode(text: bytes) -> list[Any]:
         return _lenient(text)
     except msgspec.DecodeError as error:
         if "UTF-8" in str(error):
-            return decode(text.decode("utf-8", _ONE_BYTE_EACH).encode())
+            return decode(_one_byte_each(text).encode())
         if "invalid character" in str(error):
             return _with_control_characters(text, error)
         raise
 
 
-def _lenient(text: bytes) -> list[Any]:
+def _lenient(text: bytes | memoryview) -> list[Any]:
     """The same, whatever types the fields have; what is no object is left out as an event without a category."""
     try:
         return [_event(value) for value in _ANY.decode(text)]
@@ -76,15 +76,20 @@ def _lenient(text: bytes) -> list[Any]:
         raise msgspec.DecodeError("nested too deeply") from None
     except msgspec.DecodeError as error:
         if "UTF-8" in str(error):
-            return _lenient(text.decode("utf-8", _ONE_BYTE_EACH).encode())
+            return _lenient(_one_byte_each(text).encode())
         if "invalid character" in str(error):
             return _with_control_characters(text, error)
         raise
 
 
-def _with_control_characters(text: bytes, error: msgspec.DecodeError) -> list[Any]:
+def _one_byte_each(text: bytes | memoryview) -> str:
+    """The text with a question mark for each byte that is no UTF-8: places in it stay what they are."""
+    return bytes(text).decode("utf-8", _ONE_BYTE_EACH)
+
+
+def _with_control_characters(text: bytes | memoryview, error: msgspec.DecodeError) -> list[Any]:
     """What Python's own decoder makes of it, which can be told to accept them."""
-    content = text.decode("utf-8", _ONE_BYTE_EACH)
+    content = _one_byte_each(text)
     try:
         values, end = _CONTROL.raw_decode(content)
     except (ValueError, RecursionError):

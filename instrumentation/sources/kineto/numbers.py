@@ -24,9 +24,11 @@ def nanoseconds(tokens: Sequence[object]) -> LongArray:
 
     A fraction finer than a nanosecond is rounded.
     """
+    if tokens and type(tokens[0]) is int:
+        found = _of_ints(tokens)
+        if found is not None:
+            return found
     kinds = set(map(type, tokens))
-    if kinds == {int}:
-        return _of_ints(tokens)
     if kinds == {str}:
         return _of_texts(tokens)
     if kinds == {int, str}:
@@ -34,11 +36,14 @@ def nanoseconds(tokens: Sequence[object]) -> LongArray:
     return _one_by_one(tokens)
 
 
-def _of_ints(tokens: Sequence[object]) -> LongArray:
+def _of_ints(tokens: Sequence[object]) -> LongArray | None:
+    """None where a token is no int. Texts of ints pass as what they say; True and False would pass as 1 and 0."""
     try:
         values = np.fromiter(cast(Sequence[int], tokens), dtype=np.int64, count=len(tokens))
-    except OverflowError:
-        return _one_by_one(tokens)
+    except (OverflowError, TypeError, ValueError):
+        return None
+    if (values >> 1 == 0).any() and bool in map(type, tokens):
+        return None
     fits = (values < _LIMIT_US) & (values > -_LIMIT_US)
     return np.where(fits, np.where(fits, values, 0) * 1000, ABSENT)
 

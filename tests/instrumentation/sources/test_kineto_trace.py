@@ -31,6 +31,12 @@ class TestTimes:
             assert nanoseconds([token, "1.5"]).tolist() == [absent, 1500]
             assert nanoseconds([token]).tolist() == [absent]
 
+    def test_true_and_false_are_no_times_among_ints(self):
+        absent = nanoseconds([None])[0]
+        assert nanoseconds([5, True, False, 1, 0]).tolist() == [5_000, absent, absent, 1_000, 0]
+        assert nanoseconds([5, "7", "1.5"]).tolist() == [5_000, 7_000, 1_500]
+        assert nanoseconds([5, 1 << 70]).tolist() == [5_000, absent]
+
     def test_zero_negative_and_short_durations(self, kineto, made):
         """Case 32."""
         path = kineto([
