@@ -29,7 +29,7 @@ class CopyFigures:
     size_bytes: int | None
     sum_ns: int
     union_ns: int
-    hidden_under_kernels_ns: int
+    hidden_under_kernels_ns: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,16 @@ class HiddenFigures:
     copies: int
     size_bytes: int | None
     union_ns: int
-    under_kernels_ns: int
+    under_kernels_ns: int | None
     under_index_building_ns: int | None
     under_anything_ns: int | None
     exposed_ns: int | None
     exposed_reason: str
 
 
-def copy_figures(rows: CaptureRows) -> tuple[CopyFigures, ...]:
-    """A row a device, direction and pair of memories, the longest total first within a device."""
+def copy_figures(rows: CaptureRows, unseen: str | None = None) -> tuple[CopyFigures, ...]:
+    """A row a device, direction and pair of memories, the longest total first within a device. Where kernels ran that
+    stand in no row (`unseen`), what was hidden under them is null."""
     copies = rows.copies
     if not len(copies):
         return ()
@@ -72,31 +73,34 @@ def copy_figures(rows: CaptureRows) -> tuple[CopyFigures, ...]:
                 dst_kind=_text(rows.dst_kinds, copies.dst_kind[row]), copies=int(chosen.sum()),
                 size_bytes=total_bytes(copies.size_bytes[chosen]), sum_ns=int(copies.duration[chosen].sum()),
                 union_ns=length(spans),
-                hidden_under_kernels_ns=overlap(spans, kernels[int(copies.device[row])]),
+                hidden_under_kernels_ns=overlap(spans, kernels[int(copies.device[row])]) if unseen is None else None,
             )
         )
     return tuple(sorted(found, key=lambda own: (own.rank or 0, own.device, -own.sum_ns)))
 
 
-def hidden_figures(rows: CaptureRows) -> tuple[HiddenFigures, ...]:
-    """A row a device that copies reached."""
+def hidden_figures(rows: CaptureRows, unseen: str | None = None) -> tuple[HiddenFigures, ...]:
+    """A row a device that copies reached; `unseen` as in `copy_figures`."""
     copies = rows.copies
     to_device = np.flatnonzero(copies.direction == _code(rows.directions, TO_DEVICE))
     return tuple(
-        _hidden(rows, int(place), to_device[copies.device[to_device] == place])
+        _hidden(rows, int(place), to_device[copies.device[to_device] == place], unseen)
         for place in np.unique(copies.device[to_device]).tolist()
     )
 
 
-def _hidden(rows: CaptureRows, place: int, chosen: LongArray) -> HiddenFigures:
+def _hidden(rows: CaptureRows, place: int, chosen: LongArray, unseen: str | None) -> HiddenFigures:
     copies, key = rows.copies, rows.devices[place]
     spans, kernels = merge(copies.intervals[chosen]), _kernels(rows, place)
     building = _index_building(rows, np.unique(copies.process[chosen]))
     under_host = None if building is None else overlap(spans, building)
-    anything = None if building is None else overlap(spans, np.concatenate((kernels, building)))
+    anything = None
+    if building is not None and unseen is None:
+        anything = overlap(spans, np.concatenate((kernels, building)))
     return HiddenFigures(
         device=key.device, rank=key.rank, copies=len(chosen), size_bytes=total_bytes(copies.size_bytes[chosen]),
-        union_ns=length(spans), under_kernels_ns=overlap(spans, kernels), under_index_building_ns=under_host,
+        union_ns=length(spans), under_kernels_ns=overlap(spans, kernels) if unseen is None else None,
+        under_index_building_ns=under_host,
         under_anything_ns=anything, exposed_ns=None,
         exposed_reason="a capture does not record which operation reads what a copy brought",
     )

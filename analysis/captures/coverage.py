@@ -9,6 +9,7 @@ import numpy as np
 from ...instrumentation.sources.arrays import ABSENT, BoolArray
 from .launches import Launches
 from .rows import CaptureRows
+from .unseen import unseen_work
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,10 @@ def _known_kind(rows: CaptureRows) -> BoolArray:
 
 def cannot_say(rows: CaptureRows, launches: Launches) -> tuple[CannotSay, ...]:
     """Questions without an answer here: what the file lacks, and what the profiler says it lost."""
-    found = [CannotSay(*_ABSENT[name]) for name in _ABSENT if name in rows.absent]
+    unseen = unseen_work(rows, launches)
+    found = [CannotSay(_ABSENT["kernels"][0], unseen)] if unseen is not None else []
+    worked = ("kernels",) if len(rows.work) else ()  # replays of whole graphs, or copies and no launch: all is told
+    found += [CannotSay(*_ABSENT[name]) for name in _ABSENT if name in rows.absent and name not in worked]
     if "copies" not in rows.absent:
         found.append(
             CannotSay("how much of a copy is exposed", "a capture does not record what reads what it brings")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,8 @@ LONG_GAP_NS = 10_000
 @dataclass(frozen=True, slots=True)
 class DeviceFigures:
     """One device. Unions in ns; counts of rows. `kernels` includes communication; `graph_replays` are rows that stand
-    for a whole graph whose kernels were not recorded."""
+    for a whole graph whose kernels were not recorded. Where work ran that stands in no row, `unseen` says why that is
+    so, and busy, idle, gaps and what lies under kernels are null."""
 
     device: str
     rank: int | None
@@ -39,8 +41,8 @@ class DeviceFigures:
     copies: int
     window_start_ns: int
     window_ns: int
-    busy_ns: int
-    idle_ns: int
+    busy_ns: int | None
+    idle_ns: int | None
     idle_pct: float | None
     kernel_union_ns: int
     compute_union_ns: int
@@ -48,18 +50,19 @@ class DeviceFigures:
     memcpy_union_ns: int
     memset_union_ns: int
     memory_union_ns: int
-    memory_under_kernels_ns: int
-    gaps: int
-    gap_max_ns: int
-    gaps_10us_or_longer: int
+    memory_under_kernels_ns: int | None
+    gaps: int | None
+    gap_max_ns: int | None
+    gaps_10us_or_longer: int | None
+    unseen: str | None
 
 
-def device_figures(rows: CaptureRows) -> tuple[DeviceFigures, ...]:
-    """A row a device that executed something, in order of rank and name."""
+def device_figures(rows: CaptureRows, unseen: str | None = None) -> tuple[DeviceFigures, ...]:
+    """A row a device that executed something, in order of rank and name. `unseen` as `unseen_work` gives it."""
     work = rows.work
     communicates = np.array([_COMMUNICATION.search(name) is not None for name in (*rows.names, "")], dtype=np.bool_)
     found = [
-        _figures(key, work.taken(work.device == place), communicates)
+        _figures(key, work.taken(work.device == place), communicates, unseen)
         for place, key in enumerate(rows.devices)
         if (work.device == place).any()
     ]
@@ -74,25 +77,38 @@ def idle_gaps(start: LongArray, end: LongArray) -> LongArray:
     return np.asarray(found[found[:, 1] > found[:, 0]], dtype=np.int64)
 
 
-def _figures(key: DeviceKey, work: DeviceWork, communicates: BoolArray) -> DeviceFigures:
+def _figures(key: DeviceKey, work: DeviceWork, communicates: BoolArray, unseen: str | None) -> DeviceFigures:
     kernel = (work.kind == KIND_KERNEL) | (work.kind == KIND_GRAPH)
     talking = (work.kind == KIND_KERNEL) & communicates[work.name]
     copy, memset = work.kind == KIND_COPY, work.kind == KIND_MEMSET
     spans = work.intervals
     kernels, memory = merge(spans[kernel]), merge(spans[copy | memset])
     start, end = int(work.start.min()), int(work.end.max())
-    idle = idle_gaps(work.start, work.end)
-    idle_lengths = idle[:, 1] - idle[:, 0]
-    window, busy_ns = end - start, length(spans)
+    of_all = _unions(work, overlap(memory, kernels)) if unseen is None else dict.fromkeys(_OF_ALL)
     return DeviceFigures(
         device=key.device, rank=key.rank, kernels=int((work.kind == KIND_KERNEL).sum()),
         communication_kernels=int(talking.sum()), graph_replays=int((work.kind == KIND_GRAPH).sum()),
-        memsets=int(memset.sum()), copies=int(copy.sum()), window_start_ns=start, window_ns=window, busy_ns=busy_ns,
-        idle_ns=window - busy_ns, idle_pct=round(100 * (window - busy_ns) / window, 3) if window else None,
+        memsets=int(memset.sum()), copies=int(copy.sum()), window_start_ns=start, window_ns=end - start,
         kernel_union_ns=length(kernels), compute_union_ns=length(spans[kernel & ~talking]),
         communication_union_ns=length(spans[talking]), memcpy_union_ns=length(spans[copy]),
-        memset_union_ns=length(spans[memset]), memory_union_ns=length(memory),
-        memory_under_kernels_ns=overlap(memory, kernels), gaps=len(idle),
-        gap_max_ns=int(idle_lengths.max()) if len(idle) else 0,
-        gaps_10us_or_longer=int((idle_lengths >= LONG_GAP_NS).sum()),
+        memset_union_ns=length(spans[memset]), memory_union_ns=length(memory), unseen=unseen, **of_all,
     )
+
+
+_OF_ALL = (
+    "busy_ns", "idle_ns", "idle_pct", "memory_under_kernels_ns", "gaps", "gap_max_ns", "gaps_10us_or_longer",
+)  # fmt: skip
+
+
+def _unions(work: DeviceWork, memory_under_kernels_ns: int) -> dict[str, Any]:
+    """The figures that only all the work of a device tells."""
+    idle = idle_gaps(work.start, work.end)
+    lengths = idle[:, 1] - idle[:, 0]
+    window, busy_ns = int(work.end.max() - work.start.min()), length(work.intervals)
+    return {
+        "busy_ns": busy_ns, "idle_ns": window - busy_ns,
+        "idle_pct": round(100 * (window - busy_ns) / window, 3) if window else None,
+        "memory_under_kernels_ns": memory_under_kernels_ns, "gaps": len(idle),
+        "gap_max_ns": int(lengths.max()) if len(idle) else 0,
+        "gaps_10us_or_longer": int((lengths >= LONG_GAP_NS).sum()),
+    }

@@ -24,6 +24,7 @@ from .ranges import RangeFigures, range_figures
 from .rows import Tables
 from .steps import phase_table, step_table
 from .syncs import SyncFigures, sync_figures
+from .unseen import unseen_work
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,13 +66,15 @@ def capture_figures(tables: Tables, meta: RecordingMeta) -> CaptureFigures:
     """`tables` by name: those of a `Capture` (Arrow), or the frames of the Recording that it became."""
     rows = gather(tables, meta)
     launches = launches_of(rows)
+    unseen = unseen_work(rows, launches)
     facts = {key: value for key, value in meta.configuration.items() if key not in _NOT_FACTS and value is not None}
     return CaptureFigures(
         source=meta.source, facts=facts, environment=meta.environment,
-        steps_from=meta.configuration.get("steps_from"), devices=device_figures(rows), copies=copy_figures(rows),
-        hidden=hidden_figures(rows), pageable=pageable_figures(rows), queue=queue_figures(rows, launches),
-        syncs=sync_figures(rows, launches), graphs=graph_figures(rows, launches), gaps=gap_figures(rows, launches),
-        steps=step_table(rows, launches), phases=phase_table(rows), ranges=range_figures(rows, launches),
+        steps_from=meta.configuration.get("steps_from"), devices=device_figures(rows, unseen),
+        copies=copy_figures(rows, unseen), hidden=hidden_figures(rows, unseen), pageable=pageable_figures(rows),
+        queue=queue_figures(rows, launches), syncs=sync_figures(rows, launches), graphs=graph_figures(rows, launches),
+        gaps=gap_figures(rows, launches, unseen), steps=step_table(rows, launches), phases=phase_table(rows),
+        ranges=range_figures(rows, launches),
         kernels=kernel_figures(rows), calls=call_figures(rows, launches), processes=process_figures(rows, launches),
         coverage=coverage(rows, launches), cannot_say=cannot_say(rows, launches),
     )

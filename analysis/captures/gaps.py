@@ -68,8 +68,11 @@ class GapFigures:
     longest: tuple[Gap, ...]
 
 
-def gap_figures(rows: CaptureRows, launches: Launches) -> tuple[GapFigures, ...]:
-    """A row a device that had gaps or none, in the order of the devices' places."""
+def gap_figures(rows: CaptureRows, launches: Launches, unseen: str | None = None) -> tuple[GapFigures, ...]:
+    """A row a device that had gaps or none, in the order of the devices' places; no rows where work ran that stands in
+    no row (`unseen`): what looks like a gap may hold it."""
+    if unseen is not None:
+        return ()
     return tuple(_device(rows, launches, place) for place in np.unique(launches.work.device).tolist())
 
 

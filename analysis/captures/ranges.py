@@ -18,13 +18,15 @@ from .launches import Launches
 from .rows import CaptureRows
 
 NO_KERNEL = "no kernel launched inside the range (capture only)"
+_OF_WORK = ("gpu_ops", "projected_uses", "nsys_uses", "nsys_ops", "nsys_range_ns")
 
 
 @dataclass(frozen=True, slots=True)
 class RangeFigures:
     """All uses of one range name in one process. GPU figures are null, with `gpu_reason`, where nothing was launched.
 
-    kind        range (NVTX, record_function) or op (an outermost operator of the framework)
+    kind        range (NVTX, record_function) or op (an operator of the framework, inner ones too)
+    gpu_ops     work launched inside, children included; like all counts of work null without calls or device work
     gpu_sum_ns  durations of the launched work, added up; overlapping work counts twice
     """
 
@@ -37,14 +39,14 @@ class RangeFigures:
     total_ns: int
     min_ns: int
     max_ns: int
-    gpu_ops: int
+    gpu_ops: int | None
     gpu_sum_ns: int | None
-    projected_uses: int
+    projected_uses: int | None
     projected_ns: int | None
-    nsys_uses: int
-    nsys_ops: int
+    nsys_uses: int | None
+    nsys_ops: int | None
     nsys_projected_ns: int | None
-    nsys_range_ns: int
+    nsys_range_ns: int | None
     gpu_reason: str | None
 
 
@@ -97,20 +99,21 @@ def range_figures(rows: CaptureRows, launches: Launches) -> tuple[RangeFigures, 
 def _figures(rows: CaptureRows, row: int, values: dict[str, int]) -> RangeFigures:
     host, nothing = rows.host, values["gpu_ops"] == 0
     key = rows.processes[host.process[row]]
+    why = _why(rows)
     optional = {"gpu_sum_ns": nothing, "projected_ns": nothing, "nsys_projected_ns": values["nsys_uses"] == 0}
+    optional |= dict.fromkeys(_OF_WORK, why != NO_KERNEL)
     kept = {name: None if optional.get(name) else value for name, value in values.items()}
     return RangeFigures(
         pid=key.pid, rank=key.rank, kind="range" if host.kind[row] == RANGE else "op",
         domain=rows.domains[host.domain[row]] if host.domain[row] >= 0 else None, name=rows.names[host.name[row]],
-        gpu_reason=_why(rows) if nothing else None, **kept,  # type: ignore[arg-type]
+        gpu_reason=why if nothing else None, **kept,  # type: ignore[arg-type]
     )
 
 
 def _why(rows: CaptureRows) -> str:
-    missing = rows.absent & {"kernels", "calls"}
-    if {"kernels", "copies"} <= rows.absent:
+    if not len(rows.work):
         return "the capture has no work of a device"
-    return f"the capture has no {'calls' if 'calls' in missing else 'kernels'}" if missing else NO_KERNEL
+    return "the capture has no calls" if "calls" in rows.absent else NO_KERNEL
 
 
 def _per_call(rows: CaptureRows, launches: Launches, counted: BoolArray) -> _PerCall:

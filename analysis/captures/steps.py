@@ -28,7 +28,8 @@ def step_table(rows: CaptureRows, launches: Launches) -> pd.DataFrame:
     Columns: pid, rank, step, start_ns, end_ns, period_ns, num_tokens, num_reqs, num_launches, num_syncs, num_h2d,
     graph_launches, complete; device, window_ns, busy_ns, idle_ns, gaps, kernels, graph_replays, copies. The device's
     figures are of the work that the step launched: the window reaches from its first start to its last end, busy is
-    the union, idle the rest; null with counts of 0 for a step that launched nothing.
+    the union, idle the rest; null with counts of 0 for a step that launched nothing, and counts of null where no calls
+    were recorded: then nobody knows what a step launched.
     """
     work = launches.work
     step = _row_of_step(rows, work.process, work.step)
@@ -45,8 +46,9 @@ def step_table(rows: CaptureRows, launches: Launches) -> pd.DataFrame:
     def spread(values: LongArray) -> LongArray:
         return values[place] if len(values) else np.zeros(len(row), dtype=np.int64)
 
+    told = np.full(len(row), "calls" not in rows.absent, dtype=np.bool_)
     columns: dict[str, object] = _own_columns(rows, row)
-    columns["graph_launches"] = nullable(_graph_launches(rows, launches)[row], np.ones(len(row), dtype=np.bool_))
+    columns["graph_launches"] = nullable(_graph_launches(rows, launches)[row], told)
     names = np.array([key.device for key in rows.devices] + [""], dtype=object)
     named = names[spread(work.device[head])].tolist()
     columns["device"] = pd.array(
@@ -59,7 +61,7 @@ def step_table(rows: CaptureRows, launches: Launches) -> pd.DataFrame:
         columns[name] = nullable(spread(values), worked)
     for name, kind in _COUNTED.items():
         counts = np.bincount(group[work.kind == kind], minlength=len(head))
-        columns[name] = nullable(np.where(worked, spread(counts), 0), np.ones(len(row), dtype=np.bool_))
+        columns[name] = nullable(np.where(worked, spread(counts), 0), told)
     return pd.DataFrame(columns)
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from .arrays import ABSENT, BoolArray, LongArray, filled
-from .trace import CALLS
+from .trace import CALLS, GRAPH, KERNEL, LAUNCH, CopyRows, DeviceRows, HostRows
 
 _ID_BITS = 40
 
@@ -60,6 +60,13 @@ class Calls:
         place = np.minimum(place, len(self.key) - 1)
         found = (self.key[place] == wanted) & _ties(rows.correlation)
         return np.where(found, self.row[place], -1)
+
+
+def lacks_kernels(host: HostRows, device: DeviceRows, copies: CopyRows) -> bool:
+    """Whether calls launched kernels and none was recorded; calls without any work of a device count as such too."""
+    if np.isin(device.kind, (KERNEL, GRAPH)).any():
+        return False
+    return bool((host.kind == LAUNCH).any()) or not (len(device) or len(copies))
 
 
 def calls_of(host: HostCalls) -> Calls:

@@ -16,9 +16,11 @@ _MOST = 7
 
 
 def windows_figure(devices: Sequence[tuple[str, DeviceFigures]]) -> Figure:
-    """A bar a device: kernels, then copies and memsets that lie under none, then nothing."""
+    """A bar a device: kernels, then copies and memsets that lie under none, then nothing. None where idle is null."""
     shares = []
     for name, own in devices:
+        if own.memory_under_kernels_ns is None or own.idle_ns is None:
+            continue
         memory = own.memory_union_ns - own.memory_under_kernels_ns
         parts = (
             ("kernels", own.kernel_union_ns, palette.FORWARD), ("copies and memsets alone", memory, palette.COPY),

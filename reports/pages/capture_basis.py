@@ -10,6 +10,7 @@ CALLS = "device work with its call"
 COPY_CALLS = "copies with their call"
 STEPS = "device work in a step"
 PHASES = "device work in a phase"
+NOT_ALL = "kernels ran that are in no row of the capture"
 KINDS = "copies between host and device with the host's kind of memory"
 
 

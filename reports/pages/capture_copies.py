@@ -6,7 +6,7 @@ from ...analysis.captures.figures import CaptureFigures
 from ...analysis.captures.pageable import PageableFigures
 from ..document import Block, Cell, Column, Quantity, Section, Words
 from ..formatting import count, duration
-from .capture_basis import COPY_CALLS, KINDS, basis
+from .capture_basis import COPY_CALLS, KINDS, NOT_ALL, basis
 from .capture_devices import device_name
 from .cells import bytes_column, count_column, number, table, us_column
 
@@ -26,7 +26,7 @@ def copies_section(figures: CaptureFigures) -> Section:
         (
             device_name(own.device, own.rank), own.direction, own.src_kind, own.dst_kind, Quantity(own.copies, "count"),
             number(own.size_bytes, "bytes", NO_SIZE), Quantity(own.sum_ns, "ns"), Quantity(own.union_ns, "ns"),
-            Quantity(own.hidden_under_kernels_ns, "ns"),
+            number(own.hidden_under_kernels_ns, "ns", NOT_ALL),
         )
         for own in figures.copies
     ]  # fmt: skip
@@ -45,8 +45,9 @@ def _hidden(figures: CaptureFigures) -> Block:
     rows: list[tuple[Cell, ...]] = [
         (
             device_name(own.device, own.rank), Quantity(own.copies, "count"), Quantity(own.union_ns, "ns"),
-            Quantity(own.under_kernels_ns, "ns"), number(own.under_index_building_ns, "ns", NO_RANGES),
-            number(own.under_anything_ns, "ns", NO_RANGES), number(own.exposed_ns, "ns", own.exposed_reason),
+            number(own.under_kernels_ns, "ns", NOT_ALL), number(own.under_index_building_ns, "ns", NO_RANGES),
+            number(own.under_anything_ns, "ns", NOT_ALL if own.under_kernels_ns is None else NO_RANGES),
+            number(own.exposed_ns, "ns", own.exposed_reason),
         )
         for own in figures.hidden
     ]  # fmt: skip

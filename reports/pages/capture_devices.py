@@ -36,7 +36,10 @@ def devices_section(figures: CaptureFigures) -> Section:
     )
     words = " ".join(_sentence(own) for own in figures.devices)
     rows = [_row(own) for own in figures.devices]
-    bars = [(f"device {device_name(own.device, own.rank)}", own) for own in figures.devices if own.window_ns]
+    bars = [
+        (f"device {device_name(own.device, own.rank)}", own)
+        for own in figures.devices if own.window_ns and own.unseen is None
+    ]  # fmt: skip
     blocks: list[Block] = [Words(words, emphasis=True)]
     if bars:
         blocks.append(Chart("windows", "Where the devices' time went [µs]", (("all", windows_figure(bars)),)))
@@ -45,19 +48,25 @@ def devices_section(figures: CaptureFigures) -> Section:
 
 
 def _sentence(own: DeviceFigures) -> str:
+    if own.idle_ns is None:
+        return f"Device {device_name(own.device, own.rank)}: busy and idle cannot be said, because {own.unseen}."
     share = percent(own.idle_ns / own.window_ns) if own.window_ns else "none"
     return f"Device {device_name(own.device, own.rank)}: idle {share} of {duration(own.window_ns)}."
 
 
 def _row(own: DeviceFigures) -> tuple[Cell, ...]:
     return (
-        device_name(own.device, own.rank), Quantity(own.window_ns, "ns"), Quantity(own.busy_ns, "ns"),
-        Quantity(own.idle_ns, "ns"),
-        number(own.idle_ns / own.window_ns if own.window_ns else None, "fraction", "the window is empty"),
-        Quantity(own.gaps, "count"), Quantity(own.gap_max_ns, "ns"), Quantity(own.kernel_union_ns, "ns"),
+        device_name(own.device, own.rank), Quantity(own.window_ns, "ns"), number(own.busy_ns, "ns", own.unseen),
+        number(own.idle_ns, "ns", own.unseen), number(_share(own), "fraction", own.unseen or "the window is empty"),
+        number(own.gaps, "count", own.unseen), number(own.gap_max_ns, "ns", own.unseen),
+        Quantity(own.kernel_union_ns, "ns"),
         Quantity(own.communication_union_ns, "ns"), Quantity(own.memcpy_union_ns, "ns"),
         Quantity(own.memset_union_ns, "ns"), Quantity(own.kernels, "count"), Quantity(own.graph_replays, "count"),
     )  # fmt: skip
+
+
+def _share(own: DeviceFigures) -> float | None:
+    return None if own.idle_ns is None or not own.window_ns else own.idle_ns / own.window_ns
 
 
 def gaps_section(figures: CaptureFigures) -> Section:
@@ -66,7 +75,8 @@ def gaps_section(figures: CaptureFigures) -> Section:
     found = [own for own in figures.gaps if own.gaps]
     if not found:
         unsaid = f"Cannot say: {why_not(figures, 'busy', 'nothing ran on a device')}."
-        return Section("gaps", title, (Words("No gaps." if figures.devices else unsaid),), nav="Gaps")
+        known = any(own.unseen is None for own in figures.devices)
+        return Section("gaps", title, (Words("No gaps." if known else unsaid),), nav="Gaps")
     bars = [(f"device {device_name(own.device, own.rank)}", own) for own in found]
     blocks: list[Block] = [Words(_late(own), emphasis=True) for own in found]
     blocks.append(Chart("gaps", "Idle time by what the launching thread was in [µs]", (("all", gaps_figure(bars)),)))

@@ -7,7 +7,7 @@ from ...analysis.captures.devices import DeviceFigures
 from ...analysis.captures.figures import CaptureFigures
 from ..document import Answer, Cell, Missing, Quantity, Section
 from ..formatting import count, duration, percent, size
-from .capture_basis import CALLS, COPY_CALLS, KINDS, covered, why_not
+from .capture_basis import CALLS, COPY_CALLS, KINDS, NOT_ALL, covered, why_not
 from .cells import number
 
 QUESTIONS = (
@@ -46,6 +46,8 @@ def _busy(figures: CaptureFigures) -> _Made:
 
 
 def _idled(own: DeviceFigures) -> str:
+    if own.idle_ns is None:
+        return f"{device_words(own.device, own.rank)}: cannot say, because {own.unseen}."
     share = percent(own.idle_ns / own.window_ns)
     return f"{device_words(own.device, own.rank)} idled {share} of {duration(own.window_ns)}."
 
@@ -63,12 +65,17 @@ def _copies(figures: CaptureFigures) -> _Made:
     words = f"{_by_kind(inwards)}. {' '.join(_hidden(own, figures) for own in figures.hidden)}"
     host = [own.under_index_building_ns for own in figures.hidden if own.under_index_building_ns is not None]
     cells = (
-        ("under kernels", Quantity(sum(own.under_kernels_ns for own in figures.hidden), "ns")),
+        ("under kernels", _under_kernels(figures.hidden)),
         ("under index building", number(sum(host) if host else None, "ns", "no such range was recorded")),
         ("exposed", Missing(figures.hidden[0].exposed_reason)),
         ("rests on", covered(figures, KINDS) or covered(figures, COPY_CALLS)),
     )
     return words, cells, "#copies"
+
+
+def _under_kernels(hidden: tuple[HiddenFigures, ...]) -> Cell:
+    known = [own.under_kernels_ns for own in hidden if own.under_kernels_ns is not None]
+    return Quantity(sum(known), "ns") if len(known) == len(hidden) else Missing(NOT_ALL)
 
 
 def _by_kind(copies: list[CopyFigures]) -> str:
@@ -88,10 +95,11 @@ def _by_kind(copies: list[CopyFigures]) -> str:
 def _hidden(own: HiddenFigures, figures: CaptureFigures) -> str:
     device = next((d for d in figures.devices if (d.device, d.rank) == (own.device, own.rank)), None)
     of = f"{percent(own.union_ns / device.window_ns)} of its window" if device and device.window_ns else "its copies"
+    told = f"{device_words(own.device, own.rank)}: {duration(own.union_ns)}, {of}; "
+    if own.under_kernels_ns is None:
+        return f"{told}how much of that under kernels cannot be said."
     under = percent(own.under_kernels_ns / own.union_ns) if own.union_ns else "none"
-    return (
-        f"{device_words(own.device, own.rank)}: {duration(own.union_ns)}, {of}; {under} of that under kernels."
-    )  # fmt: skip
+    return f"{told}{under} of that under kernels."
 
 
 def _idle(figures: CaptureFigures) -> _Made:
@@ -99,7 +107,8 @@ def _idle(figures: CaptureFigures) -> _Made:
     if not figures.devices:
         return f"Cannot say: {why_not(figures, 'busy', 'nothing ran on a device')}.", (), "#gaps"
     if not gaps:
-        return "They did not.", (), "#gaps"
+        why = next((own.unseen for own in figures.devices if own.unseen), None)
+        return (f"Cannot say whether they did: {why}." if why else "They did not."), (), "#gaps"
     idle, known = sum(own.idle_ns for own in gaps), sum(own.late_known_ns for own in gaps)
     late = sum(own.late_ns for own in gaps)
     named = [share for own in gaps for share in own.host if share.name]

@@ -118,11 +118,11 @@ def ranges_section(figures: CaptureFigures) -> Section:
             Quantity(own.total_ns, "ns"), Quantity(own.min_ns, "ns"), Quantity(own.max_ns, "ns"),
         )  # fmt: skip
         work = (
-            Quantity(own.gpu_ops, "count"), number(own.gpu_sum_ns, "ns", own.gpu_reason),
+            number(own.gpu_ops, "count", own.gpu_reason), number(own.gpu_sum_ns, "ns", own.gpu_reason),
             number(own.projected_ns, "ns", own.gpu_reason),
         )  # fmt: skip
         rows.append((*host, *(work if figures.devices else ())))
-    listed = table("Ranges and outermost operators, children included", columns, rows)
+    listed = table("Ranges and operators, children included", columns, rows)
     filterable = Table(listed.caption, listed.columns, listed.rows, filterable=True)
     return Section("ranges", "Ranges", (filterable, *basis(figures, CALLS)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...analysis.captures.figures import CaptureFigures
-from ..document import Block, Cell, Chart, Column, Figure, Quantity, Section, Table, Words
+from ..document import Block, Cell, Chart, Column, Figure, Section, Table, Words
 from ..figures.captures import steps_figure
 from .capture_basis import PHASES, STEPS, basis, why_not
 from .capture_host import process_name
@@ -21,6 +21,7 @@ _DEVICE_COLUMNS = (
     count_column("kernels"), count_column("graph launches"), count_column("copies"),
 )  # fmt: skip
 _NO_WORK = "the step launched nothing on a device"
+_NO_CALLS = "the capture has no calls of CUDA: nobody knows what the step launched"
 _NOT_TOLD = "the step's name does not tell"
 
 
@@ -56,12 +57,14 @@ def steps_section(figures: CaptureFigures) -> Section:
     on_device = bool(figures.devices)
     columns = (*_HOST_COLUMNS, *(_DEVICE_COLUMNS if on_device else ()))
     found = list(records(figures.steps))
+    why_none = _NO_WORK if figures.calls else _NO_CALLS
     listed = table("Steps, with the device work that they launched" if on_device else "Steps", columns, [
-        (*_host(own), *(_device(own) if on_device else ())) for own in found
+        (*_host(own), *(_device(own, why_none) if on_device else ())) for own in found
     ])  # fmt: skip
     blocks: list[Block] = []
-    if on_device and len(found) <= MOST_BARS:
-        blocks.append(Chart("steps", "Device time of the work that each step launched [µs]", _choices(found)))
+    choices = _choices(found) if len(found) <= MOST_BARS else ()
+    if choices:
+        blocks.append(Chart("steps", "Device time of the work that each step launched [µs]", choices))
     blocks.append(Table(listed.caption, listed.columns, listed.rows, filterable=True))
     unsaid = () if on_device else ("busy",)
     return Section("steps", "Steps", (*blocks, *basis(figures, STEPS, unsaid=unsaid)))
@@ -89,13 +92,12 @@ def _host(own: dict[str, Any]) -> tuple[Cell, ...]:
     )  # fmt: skip
 
 
-def _device(own: dict[str, Any]) -> tuple[Cell, ...]:
+def _device(own: dict[str, Any], why_none: str) -> tuple[Cell, ...]:
     return (
-        word(own["device"], _NO_WORK),
-        *(number(own[name], "ns", _NO_WORK) for name in ("window_ns", "busy_ns", "idle_ns")),
-        number(own["gaps"], "count", _NO_WORK),
-        *(Quantity(_int(own[name]) or 0, "count") for name in ("kernels", "graph_launches", "copies")),
-    )  # fmt: skip
+        word(own["device"], why_none),
+        *(number(own[name], "ns", why_none) for name in ("window_ns", "busy_ns", "idle_ns")),
+        *(number(own[name], "count", why_none) for name in ("gaps", "kernels", "graph_launches", "copies")),
+    )
 
 
 def _int(value: object) -> int | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ....errors import MeasurementError, UsageError
 from ..arrays import FURTHEST_NS
+from ..links import lacks_kernels
 from ..merging import merge_traces
 from ..trace import CapturedProcess, Note, Rows, Trace
 from . import about
@@ -21,7 +22,7 @@ def read_trace(paths: Sequence[Path], *, salvage: bool) -> Trace:
     """All files as one trace. Times are nanoseconds since 1970: each rank's own base is added, as integers.
 
     Raises UsageError, with the byte, for a file that is cut or no JSON, unless it is to be salvaged; MeasurementError
-    (exit 3) for one with calls of CUDA or HIP and no work of a GPU.
+    (exit 3) for one with calls of CUDA or HIP and no work of a GPU, or with launches and no kernel.
     """
     return merge_traces([_read_one(path, salvage) for path in paths])
 
@@ -35,9 +36,10 @@ def _read_one(path: Path, salvage: bool) -> Trace:
     host, device, copies = collector.host(), collector.device(), collector.copies()
     if not len(host) and not len(device) and not len(copies):
         raise UsageError(f"{path}: no events of a PyTorch profiler in it; give a trace that torch.profiler exported")
-    if not len(device) and not len(copies) and "calls" not in collector.absent():
+    if "calls" not in collector.absent() and lacks_kernels(host, device, copies):
+        what = f"no GPU kernels beside {len(copies)} copies" if len(copies) else "no GPU kernels and no copies"
         raise MeasurementError(
-            f"{path}: no GPU kernels and no copies, though calls of CUDA were recorded; "
+            f"{path}: {what}, though calls of CUDA were recorded; "
             "profile with ProfilerActivity.CUDA and let the profiler stop before the process ends"
         )
     base = _usable_base(about.base_ns(stream.metadata), host, device, copies)

@@ -39,6 +39,7 @@ class Database:
             ).fetchall()
         self._roots = {str(name): root for name, root in rows if isinstance(root, int)}
         self._tables = _newest({str(name) for name, _ in rows})
+        self._ordered: dict[str, str] = {}
         self._pages = _pages(path)
 
     def close(self) -> None:
@@ -98,8 +99,9 @@ class Database:
         """The column where it is not null, in the order of `integers`."""
         if column not in self.columns(table):
             return []
-        name, shown = _quoted(self._tables[table]), _quoted(column)
+        shown = _quoted(column)
         with self._readable():
+            name = _quoted(self._in_order(table))
             rows = self._connection.execute(f"SELECT {shown} FROM {name} WHERE {shown} IS NOT NULL ORDER BY rowid")
             return [value if isinstance(value, str) else str(value) for (value,) in rows]
 
@@ -132,13 +134,32 @@ class Database:
         if direct is not None:
             return direct
         expressions = {name: f"{_quoted(name)} IS NOT NULL" if presence else _quoted(name) for name in names}
-        name = _quoted(self._tables[table])
         parts: dict[str, list[LongArray]] = {column: [] for column in expressions}
         with self._readable():
+            name = _quoted(self._in_order(table))
             for block in self._blocks(name, list(expressions.values())):
                 for column, values in zip(expressions, block, strict=True):
                     parts[column].append(values)
         return {column: np.concatenate(blocks) if blocks else filled(0) for column, blocks in parts.items()}
+
+    def _in_order(self, table: str) -> str:
+        """Name of the table, or of a temporary copy of what has no row numbers: a view, or a table made without."""
+        name = self._tables[table]
+        if name not in self._ordered:
+            self._ordered[name] = name if self._has_rowids(name) else f"stepscope copy of {name}"
+            if self._ordered[name] != name:
+                copy = _quoted(self._ordered[name])
+                self._connection.execute(f"CREATE TEMP TABLE {copy} AS SELECT * FROM {_quoted(name)}")
+        return self._ordered[name]
+
+    def _has_rowids(self, name: str) -> bool:
+        if not self._roots.get(name):
+            return False
+        try:
+            self._connection.execute(f"SELECT rowid FROM {_quoted(name)} LIMIT 0")
+        except sqlite3.OperationalError:
+            return False
+        return True
 
     def _from_pages(self, table: str, names: Sequence[str], presence: bool) -> dict[str, LongArray] | None:
         """The same from the file's pages; None for tables whose records are not laid out as their columns stand."""

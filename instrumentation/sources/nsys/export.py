@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ....errors import MeasurementError, UsageError
+from ..links import lacks_kernels
 from ..trace import CopyRows, DeviceRows, HostRows, Note, Trace
 from . import about
 from .activities import (
@@ -33,7 +34,7 @@ def read_export(path: Path) -> Trace:
     """The whole export.
 
     Raises UsageError for a database that no nsys wrote, MeasurementError (exit 3) for one with calls of CUDA and
-    nothing that a device executed. An export with ranges only is a good one.
+    nothing that a device executed, or with launches and no kernel. An export with ranges only is a good one.
     """
     database = Database(path)
     try:
@@ -52,8 +53,8 @@ def _read(database: Database, path: Path) -> Trace:
     device = kernel_rows(reading).joined(memset_rows(reading), graph_rows(reading))
     copies = copy_rows(reading)
     host = call_rows(reading)
-    if len(host) and not len(device) and not len(copies):
-        raise MeasurementError(f"{path}: no GPU kernels and no copies, {_why_none(database, len(host))}")
+    if len(host) and lacks_kernels(host, device, copies):
+        raise MeasurementError(f"{path}: {_what(copies)}, {_why_none(database, len(host))}")
     host = host.joined(range_rows(reading), overhead_rows(reading))
     host, device, copies = _settled(reading, host, device, copies)
     device, copies, devices = place_devices(reading, device, copies)
@@ -75,6 +76,10 @@ def _settled(
         replace(device, process=settle(device.process)),
         replace(copies, process=settle(copies.process)),
     )
+
+
+def _what(copies: CopyRows) -> str:
+    return f"no GPU kernels beside {len(copies)} copies" if len(copies) else "no GPU kernels and no copies"
 
 
 def _why_none(database: Database, calls: int) -> str:

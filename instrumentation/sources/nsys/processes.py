@@ -10,7 +10,7 @@ from collections import Counter
 
 import numpy as np
 
-from ..arrays import ABSENT, LongArray, filled
+from ..arrays import ABSENT, LongArray, distinct, grouped
 from ..trace import CapturedProcess
 from .database import Database
 
@@ -26,12 +26,11 @@ class Processes:
 
     def of(self, global_ids: LongArray) -> LongArray:
         """Place of the process of each globalPid or globalTid; ABSENT stays ABSENT."""
-        keys = np.where(global_ids == ABSENT, ABSENT, global_ids >> _THREAD_BITS)
-        found = filled(len(keys))
-        for key in np.unique(keys).tolist():
-            if key != ABSENT:
-                found[keys == key] = self._places.setdefault(key, len(self._places))
-        return found
+        known, row = distinct(np.where(global_ids == ABSENT, ABSENT, global_ids >> _THREAD_BITS))
+        places = [
+            ABSENT if key == ABSENT else self._places.setdefault(key, len(self._places)) for key in known.tolist()
+        ]
+        return np.array(places, dtype=np.int64)[row]
 
     def settle(self, places: LongArray) -> LongArray:
         """Rows without a process belong to the only one there is; with none or several, to one of their own."""
@@ -75,13 +74,13 @@ class Devices:
 
     def of(self, device: LongArray, process: LongArray, pids: tuple[int | None, ...]) -> LongArray:
         """Place of the device of each row."""
-        found = filled(len(device))
-        for place in np.unique(process).tolist():
-            own = process == place
-            for ordinal in np.unique(device[own]).tolist():
-                name = self._name(ordinal, pids[place])
-                found[own & (device == ordinal)] = self._places.setdefault(name, len(self._places))
-        return found
+        pair, first = grouped(process, device)
+        names = [
+            self._name(ordinal, pids[place])
+            for place, ordinal in zip(process[first].tolist(), device[first].tolist(), strict=True)
+        ]
+        places = [self._places.setdefault(name, len(self._places)) for name in names]
+        return np.array(places, dtype=np.int64)[pair]
 
     def _name(self, ordinal: int, pid: int | None) -> str:
         if ordinal == ABSENT:

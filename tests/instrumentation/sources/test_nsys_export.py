@@ -196,3 +196,43 @@ class TestBulk:
         assert found["b"].tolist() == [b for _, b in wanted]
         assert found["a"].tolist() == [np.iinfo(np.int64).min if a is None else a for a, _ in wanted]
         assert set(found["c"].tolist()) == {np.iinfo(np.int64).min}
+
+
+class TestTablesWithoutRowNumbers:
+    """Views, and tables made WITHOUT ROWID: read through a copy that has an order."""
+
+    @pytest.fixture
+    def filled(self, export):
+        for n in range(5):
+            export.range(100 * n, 100 * n + 50, f"range {n}", registered=n % 2 == 0)
+            export.kernel(100 * n, 100 * n + 10, correlation=n + 1)
+        export.kernel(None, 7)
+        return export
+
+    def test_they_give_the_same_rows(self, filled):
+        wanted = read_capture(filled.path).tables
+        for table in ("NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_KERNEL"):
+            run = filled._connection.execute
+            run(f"ALTER TABLE {table} RENAME TO moved_{table}")
+            run(f"CREATE VIEW {table} AS SELECT * FROM moved_{table}")
+        filled._connection.commit()
+        assert all(table.equals(wanted[name]) for name, table in read_capture(filled.path).tables.items())
+        for table in ("NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_KERNEL"):
+            columns = [row[1] for row in run(f"PRAGMA table_info({table})")]
+            run(f"DROP VIEW {table}")
+            run(f"CREATE TABLE {table} (place INTEGER PRIMARY KEY, {', '.join(columns)}) WITHOUT ROWID")
+            run(f"INSERT INTO {table} SELECT rowid, * FROM moved_{table}")
+        filled._connection.commit()
+        assert all(table.equals(wanted[name]) for name, table in read_capture(filled.path).tables.items())
+
+
+def test_thousands_of_processes_take_no_longer_than_few(export, made):
+    """A damaged column: every row of a process and on a device of its own."""
+    export.kernel(5, 6)
+    rows = [(10 * n, 10 * n + 5, n, made.global_pid(n % 60_000)) for n in range(20_000)]
+    export._connection.executemany(
+        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, globalPid) VALUES (?, ?, ?, ?)", rows
+    )
+    export._connection.commit()
+    trace = read_export(export.path)
+    assert (len(trace.processes), len(trace.devices)) == (20_000, 20_000)

@@ -1,0 +1,26 @@
+"""Work of a device that ran and stands in no row: then nobody can say that the device was idle, or a copy exposed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .gathering import KIND_GRAPH, KIND_KERNEL
+from .launches import Launches
+from .rows import CaptureRows
+
+
+def unseen_work(rows: CaptureRows, launches: Launches) -> str | None:
+    """Why the rows are not all that the devices executed; None where nothing speaks for that, or there are none.
+
+    Without kernels only the calls could tell whether any were launched: calls that launched none are a program that
+    copies. Graph launches none of which left a row were traced as whole graphs, and the table of those is not there.
+    """
+    if not len(rows.work):
+        return None
+    ran = np.isin(rows.device.kind, (KIND_KERNEL, KIND_GRAPH)).any()
+    if not ran and "calls" in rows.absent:
+        return "the capture has no kernels, and no calls that would tell whether any ran"
+    graphs = np.flatnonzero(launches.is_graph_launch)
+    if len(graphs) and not np.isin(launches.call, graphs).any():
+        return f"none of {len(graphs)} graph launches left a replay or a kernel in the capture"
+    return None

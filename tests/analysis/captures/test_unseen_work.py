@@ -1,0 +1,116 @@
+"""Captures in which work ran that stands in no row: no idle time, no exposed copy is made up from that."""
+
+import pytest
+from stepscope.analysis.captures.figures import capture_figures
+from stepscope.errors import MeasurementError
+from stepscope.instrumentation.sources import read_capture
+from stepscope.reports import render_capture
+
+FORMATS = ("text", "md", "json", "html")
+STEP = "execute_context_0(0)_generation_{n}({n})"
+
+
+def figures(path):
+    capture = read_capture(path)
+    return capture_figures(capture.tables, capture.meta)
+
+
+def unsaid(found, question):
+    return [own.because for own in found.cannot_say if question in own.question]
+
+
+def all_formats(found):
+    return [render_capture(found, format_, name="capture") for format_ in FORMATS]
+
+
+class TestGraphLaunchesThatLeftNothing:
+    """Whole graphs were traced, and the table of their replays is not in the export."""
+
+    @pytest.fixture
+    def found(self, export):
+        export.call(0, 5, "cudaLaunchKernel_v7000", correlation=1)
+        export.kernel(10, 20, correlation=1)
+        export.call(100, 120, "cudaGraphLaunch_v10000", correlation=2)
+        export.copy(1000, 1010, correlation=3)
+        return figures(export.path)
+
+    def test_nothing_is_called_idle_or_exposed(self, found):
+        (device,) = found.devices
+        assert (device.window_ns, device.kernel_union_ns, device.memcpy_union_ns) == (1000, 10, 10)
+        assert (device.busy_ns, device.idle_ns, device.idle_pct, device.gaps, device.gap_max_ns) == (None,) * 5
+        assert device.memory_under_kernels_ns is None
+        assert found.gaps == ()
+        assert [(own.sum_ns, own.hidden_under_kernels_ns) for own in found.copies] == [(10, None)]
+        assert [(own.union_ns, own.under_kernels_ns) for own in found.hidden] == [(10, None)]
+
+    def test_the_reason_stands_in_every_format(self, found):
+        (why,) = unsaid(found, "busy, idle")
+        assert why == "none of 1 graph launches left a replay or a kernel in the capture"
+        for text in all_formats(found):
+            assert why in " ".join(text.split())
+
+    def test_one_replay_is_enough(self, export, made):
+        export.call(100, 120, "cudaGraphLaunch_v10000", correlation=2)
+        export.call(200, 220, "cudaGraphLaunch_v10000", correlation=3)
+        export.kernel(130, 150, correlation=2, node=7)
+        export.copy(160, 170)
+        assert [(own.busy_ns, own.idle_ns) for own in figures(export.path).devices] == [(30, 10)]
+
+
+class TestWithoutKernels:
+    def test_copies_alone_tell_no_idle_time(self, export):
+        export.copy(10, 20)
+        export.copy(50, 60)
+        found = figures(export.path)
+        assert [(own.window_ns, own.busy_ns, own.idle_ns, own.copies) for own in found.devices] == [(50, None, None, 2)]
+        (why,) = unsaid(found, "busy, idle")
+        assert why == "the capture has no kernels, and no calls that would tell whether any ran"
+        for text in all_formats(found):
+            assert "idled" not in text
+
+    def test_a_program_that_only_copies_is_told_in_full(self, export):
+        export.call(0, 5, "cudaMemcpyAsync_v3020", correlation=1)
+        export.copy(10, 20, correlation=1)
+        export.copy(50, 60)
+        found = figures(export.path)
+        assert [(own.busy_ns, own.idle_ns, own.idle_pct) for own in found.devices] == [(20, 30, 60.0)]
+        assert [own.under_kernels_ns for own in found.hidden] == [0]
+        assert unsaid(found, "busy, idle") == []
+
+    @pytest.mark.parametrize("call", ["cudaLaunchKernel_v7000", "cuLaunchKernelEx", "cudaGraphLaunch_v10000"])
+    def test_launches_without_any_kernel_end_the_import(self, export, call):
+        export.call(0, 5, call, correlation=1)
+        export.copy(10, 20, correlation=2)
+        with pytest.raises(MeasurementError, match="no GPU kernels beside 1 copies, though 1 calls of CUDA"):
+            read_capture(export.path)
+
+    def test_so_they_do_in_a_trace(self, kineto, made):
+        path = kineto([made.call(0, 5, "cudaLaunchKernel", 1), made.copy(10, 20, "HtoD (Pinned -> Device)")])
+        with pytest.raises(MeasurementError, match="no GPU kernels beside 1 copies"):
+            read_capture(path)
+        path = kineto([made.call(0, 5, "cudaMemcpyAsync", 1), made.copy(10, 20, "HtoD (Pinned -> Device)")])
+        assert [own.busy_ns for own in figures(path).devices] == [20_000]
+
+
+class TestWithoutCalls:
+    """Nobody knows which step, and which range, launched what."""
+
+    @pytest.fixture
+    def found(self, export):
+        for n in range(2):
+            export.range(1000 * n, 1000 * n + 900, STEP.format(n=n))
+            export.kernel(1000 * n + 100, 1000 * n + 300, correlation=n + 1)
+        return figures(export.path)
+
+    def test_counts_of_steps_and_ranges_are_null(self, found):
+        assert len(found.steps) == 2
+        for name in ("kernels", "copies", "graph_launches", "graph_replays", "busy_ns"):
+            assert found.steps[name].isna().all(), name
+        assert {(own.gpu_ops, own.nsys_uses, own.gpu_reason) for own in found.ranges} == {
+            (None, None, "the capture has no calls")
+        }
+
+    def test_the_devices_are_told_and_every_format_is_made(self, found):
+        assert [(own.busy_ns, own.idle_ns) for own in found.devices] == [(400, 800)]
+        for text in all_formats(found):
+            assert "the capture has no calls of CUDA" in " ".join(text.split())
