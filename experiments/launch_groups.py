@@ -7,9 +7,10 @@ are taken from them.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -189,16 +190,23 @@ def with_series(blocks: Blocks, recording: Recording) -> Blocks:
     """
     steps = Columns(recording.table("steps"))
     numbers, known = steps.ints("step")
-    counted = sorted(numbers[known & ~steps.flags("warmup", null=True)].tolist())
+    counted = iter(sorted(numbers[known & ~steps.flags("warmup", null=True)].tolist()))
+    turns = [list(islice(counted, _length(block))) for block in blocks]
+    assert next(counted, None) is None, "more steps were counted than the blocks have"
+    wanted = [[*turn, turn[-1] + 1] if turn else [] for turn in turns]
+    series = step_series(recording, [step for turn in wanted for step in turn])
     begin, found = 0, []
-    for block in blocks:
-        periods = block["periods_ns"]
-        assert isinstance(periods, list)
-        own = counted[begin : begin + len(periods)]
-        begin += len(periods)
-        found.append({**block, "series": step_series(recording, [*own, own[-1] + 1]) if own else {}})
-    assert begin == len(counted), f"{len(counted)} counted steps, {begin} of them in blocks"
+    for block, turn in zip(blocks, wanted, strict=True):
+        end = begin + len(turn)
+        found.append({**block, "series": {name: values[begin:end] for name, values in series.items()}})
+        begin = end
     return found
+
+
+def _length(block: Mapping[str, object]) -> int:
+    periods = block["periods_ns"]
+    assert isinstance(periods, list)
+    return len(periods)
 
 
 def _free() -> None:

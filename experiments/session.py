@@ -223,7 +223,8 @@ class Session:
         notes += graph_notes(device.captures, self.runner.executor.uncaptured)
         if meta.environment["pin_memory"] and not device.pinned:
             notes.append(Diagnostic("buffers", "memory", device.pinned_reason))
-        if device.name == "cuda" and spec.measure.device_events and outcome.stopped != "interrupted":
+        costs = spec.measure.device_events and spec.measure.keep == "recording"
+        if device.name == "cuda" and costs and outcome.stopped != "interrupted":
             notes += _own_costs(self.runner, spec, self._tally, writer, meta, replays=own_costs)
         return notes
 
