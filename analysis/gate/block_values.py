@@ -59,8 +59,13 @@ class LaunchValues:
     ranges: dict[str, Floats]
 
 
-def block_values(recording: TableSource, blocks: Sequence[BlockRange], *, device_times: bool) -> LaunchValues:
-    """The figures of `blocks`. `device_times`: the device's clock was real, so that its spans are times."""
+def block_values(
+    recording: TableSource, blocks: Sequence[BlockRange], *, device_times: bool, exposed: bool = True
+) -> LaunchValues:
+    """The figures of `blocks`. `device_times`: the device's clock was real, so that its spans are times.
+
+    `exposed`: replay the run for the exposed time of the table's copy, which takes longer than all the rest.
+    """
     replayed = replays(recording)
     parts = processes(replayed)
     process = parts[0] if len(parts) == 1 else Process({}, {})  # two processes in one launch: no figure is anybody's
@@ -82,8 +87,9 @@ def block_values(recording: TableSource, blocks: Sequence[BlockRange], *, device
     if device_times:
         rows = phases[phases.matches("name", *_DEVICE_PHASES)]
         timed[DEVICE] = medians(rows, rows.ints("span_ns"))
-    copies = Columns(exposure(replayed, table_buffer(replayed)).steps)
-    timed[EXPOSED] = medians(copies, copies.ints("exposed_ns"))
+    if exposed:
+        copies = Columns(exposure(replayed, table_buffer(replayed)).steps)
+        timed[EXPOSED] = medians(copies, copies.ints("exposed_ns"))
     ranges = process.rows("spans")
     ranges = ranges[ranges.matches("kind", "range")]
     explaining = {}

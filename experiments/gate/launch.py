@@ -45,7 +45,10 @@ class PointLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What every launch shares. `points`: arm -> its points, all of the same names. `timeout_s` of one answer."""
+    """What every launch shares. `points`: arm -> its points, all of the same names. `timeout_s`: of one answer.
+
+    `values`: how a recording becomes figures; see `block_values`.
+    """
 
     programs: Mapping[str, Program]
     points: Mapping[str, Points]
@@ -54,6 +57,7 @@ class Bench:
     scratch: Path
     watch: Watch
     timeout_s: float = 900.0
+    values: Callable[..., LaunchValues] = block_values
 
 
 def measure_launch(bench: Bench, names: Sequence[str], number: int, say: Say) -> dict[str, PointLaunch]:
@@ -66,7 +70,7 @@ def measure_launch(bench: Bench, names: Sequence[str], number: int, say: Say) ->
     found: dict[str, PointLaunch] = {}
     while left:
         try:
-            with _resident(bench, number) as arms:
+            with resident(bench, number) as arms:
                 found.update(_until_failure(bench, arms, left, number))
         except ArmFailed as error:  # one could not be started
             say(f"launch {number}: {error.arm}: {error}")
@@ -84,14 +88,14 @@ def _until_failure(
     """Measure and take off the first of `left`, and the next, until one fails."""
     while left:
         name = left.popleft()
-        one = _point(bench, arms, name, number)
+        one = measure_point(bench, arms, name, number)
         yield name, one
         if one.failures:
             return
 
 
 @contextmanager
-def _resident(bench: Bench, number: int) -> Iterator[dict[str, ArmProcess]]:
+def resident(bench: Bench, number: int) -> Iterator[dict[str, ArmProcess]]:
     """Both processes, ready; killed at the end. ArmFailed where one does not come up, or runs other code than asked."""
     order = ARMS if number % 2 == 0 else ARMS[::-1]
     with ExitStack() as stack:
@@ -107,7 +111,8 @@ def _resident(bench: Bench, number: int) -> Iterator[dict[str, ArmProcess]]:
         yield arms
 
 
-def _point(bench: Bench, arms: Mapping[str, ArmProcess], name: str, number: int) -> PointLaunch:
+def measure_point(bench: Bench, arms: Mapping[str, ArmProcess], name: str, number: int) -> PointLaunch:
+    """What launch `number` gives of the point `name`. After a failure `arms` are of no use any more."""
     folders = {arm: bench.scratch / arm / "point" for arm in ARMS}
     try:
         opened = _open(bench, arms, name, folders)
@@ -117,9 +122,8 @@ def _point(bench: Bench, arms: Mapping[str, ArmProcess], name: str, number: int)
         bench.watch.settled()
         head_first = [(number + pair) % 2 == 1 for pair in range(bench.pairs)]
         ranges, conditions = _take_turns(bench, arms, head_first)
-        for arm in ARMS:
-            arms[arm].ask({"do": "close"}, bench.timeout_s)
-        values = {arm: _values(folders[arm], ranges[arm], opened[arm]) for arm in ARMS}
+        _close(bench, arms)
+        values = {arm: _values(bench, folders[arm], ranges[arm], opened[arm]) for arm in ARMS}
     except ArmFailed as error:
         return PointLaunch(failures={error.arm: str(error)})
     finally:
@@ -135,6 +139,14 @@ def _open(
     for arm, process in arms.items():
         process.send({"do": "open", "tree": bench.points[arm][name], "folder": str(folders[arm])})
     return {arm: process.receive(bench.timeout_s) for arm, process in arms.items()}
+
+
+def _close(bench: Bench, arms: Mapping[str, ArmProcess]) -> None:
+    """Both write their recordings."""
+    for process in arms.values():
+        process.send({"do": "close"})
+    for process in arms.values():
+        process.receive(bench.timeout_s)
 
 
 def _take_turns(
@@ -157,7 +169,9 @@ def _take_turns(
     return ranges, conditions
 
 
-def _values(folder: Path, ranges: Sequence[BlockRange], opened: Mapping[str, Any]) -> LaunchValues:
+def _values(
+    bench: Bench, folder: Path, ranges: Sequence[BlockRange], opened: Mapping[str, Any]
+) -> LaunchValues:
     recording = Recording.load(folder)
     real = opened["device"] == "cuda" and not opened["modelled"]
-    return block_values(recording, ranges, device_times=real)
+    return bench.values(recording, ranges, device_times=real)

@@ -1,0 +1,174 @@
+"""The gate end to end, with real processes on this machine: `python benchmarks/gate_end_to_end.py` (`make gate-real`).
+
+    1  the committed tree is unpacked twice; in the second a busy wait of 5 % of a step stands in `build_indices`
+    2  equal arms are calibrated
+    3  the tree against itself, ten times: none may end with 1, at least seven with 0
+    4  the tree against the planted one: must end with 1 and name the phase and the range
+
+The gate runs from the unpacked tree as well, so nothing that is edited meanwhile is measured. It takes about half an
+hour on a quiet machine. benchmarks/results/gate/end_to_end.{json,md} say what was found and what else the machine did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from datetime import date
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+SPEC = HERE / "gate_point.yaml"
+RESULTS = HERE / "results" / "gate"
+PLACE = ("runner/inputs/prepare.py", "_build_indices")
+PLANTED_SHARE = 0.05
+
+
+def unpacked(folder: Path, revision: str) -> str:
+    """Unpack the tree of `revision` into `folder`; its commit."""
+    git = ["git", "-C", str(HERE)]
+    root = subprocess.run([*git, "rev-parse", "--show-toplevel"], check=True, capture_output=True, text=True)
+    git[2] = root.stdout.strip()
+    commit = subprocess.run([*git, "rev-parse", revision], check=True, capture_output=True, text=True).stdout.strip()
+    packed = subprocess.run([*git, "archive", "--format=tar", commit], check=True, capture_output=True).stdout
+    with tarfile.open(fileobj=BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="data")
+    return commit
+
+
+def plant(tree: Path, wait_ns: int) -> None:
+    """A busy wait at the beginning of the function that builds the indices."""
+    path = tree / PLACE[0]
+    text = path.read_text(encoding="utf-8")
+    found = re.search(rf"^    def {PLACE[1]}\(.*\) -> .*:\n", text, re.MULTILINE)
+    assert found, f"{PLACE[0]} has no {PLACE[1]} any more"
+    slow = f"        _until = _time.perf_counter_ns() + {wait_ns}\n        while _time.perf_counter_ns() < _until:\n" \
+           "            pass\n"  # fmt: skip
+    text = text[: found.end()] + slow + text[found.end() :]
+    head, line, rest = text.partition("from __future__ import annotations\n")
+    path.write_text(f"{head}{line}\nimport time as _time\n{rest}", encoding="utf-8")
+
+
+class Machine:
+    """Where the unpacked trees lie, and how the gate is run there."""
+
+    def __init__(self, scratch: Path, revision: str) -> None:
+        self.scratch = scratch
+        self.base, self.head = scratch / "base", scratch / "head"
+        (scratch / "view").mkdir()
+        self.commit = unpacked(self.base, revision)
+        unpacked(self.head, revision)
+        (scratch / "view" / "stepscope").symlink_to(self.base, target_is_directory=True)
+        shutil.copy(SPEC, scratch / "point.yaml")
+        self.environ = {**os.environ, "PYTHONPATH": str(scratch / "view"), "OMP_NUM_THREADS": "1"}
+
+    def gate(self, *arguments: str) -> dict[str, Any]:
+        """Run `perf gate` with `arguments`; exit code, time, loads, last line."""
+        began, load = time.time(), os.getloadavg()[0]
+        command = [
+            sys.executable, "-m", "stepscope", "gate", *arguments, "--spec", "point.yaml", "--calibration", "aa.json"
+        ]  # fmt: skip
+        done = subprocess.run(command, cwd=self.scratch, env=self.environ, capture_output=True, text=True)
+        lines = done.stderr.strip().splitlines() or [""]
+        found = {
+            "exit_code": done.returncode, "wall_s": round(time.time() - began, 1),
+            "load_before": round(load, 1), "load_after": round(os.getloadavg()[0], 1), "last_line": lines[-1],
+        }  # fmt: skip
+        print(f"{' '.join(arguments[:4])}: {found}", flush=True)
+        return found
+
+    def judged(self, head: Path) -> dict[str, Any]:
+        """The base against `head`: what `gate` says, with the step's period and the notes of the result."""
+        out = self.scratch / "gate.json"
+        out.unlink(missing_ok=True)
+        arms = ["--base", f"checkout:{self.base}", "--head", f"checkout:{head}"]
+        found = self.gate(*arms, "--json", str(out), "--markdown", str(self.scratch / "gate.md"))
+        if not out.exists():
+            return found
+        result = json.loads(out.read_text())
+        metrics = {
+            one["metric"]: {k: one[k] for k in ("verdict", "reason", "stage", "effect", "low", "high", "least_effect",
+                                                "launches", "dropped_pairs", "detail")}
+            for one in result["points"]
+        }  # fmt: skip
+        period = next(one for one in result["points"] if one["metric"] == "period_p50_ns")
+        return {**found, "verdict": result["verdict"], "reasons": result["reasons"], "notes": result["notes"],
+                "base_period_ns": (period["base"] or {}).get("value"), "metrics": metrics}  # fmt: skip
+
+
+def report(found: dict[str, Any]) -> str:
+    """The results as Markdown."""
+    rows = [("run", "exit", "verdict", "period", "90 % interval", "launches", "load", "minutes")]
+    rows.append(("---", *["---:"] * 7))
+    runs = [(f"self {n + 1}", run) for n, run in enumerate(found["selves"])]
+    runs += [("+5 % in build_indices", run) for run in found["planted"]]
+    for name, run in runs:
+        period = run.get("metrics", {}).get("period_p50_ns", {})
+        effect, low, high = (period.get(key) for key in ("effect", "low", "high"))
+        interval = "" if low is None else f"{low:+.2%} to {high:+.2%}"
+        rows.append((
+            name, str(run["exit_code"]), run.get("verdict", ""), "" if effect is None else f"{effect:+.2%}", interval,
+            str(period.get("launches", "")), f"{run['load_before']} to {run['load_after']}",
+            f"{run['wall_s'] / 60:.1f}",
+        ))  # fmt: skip
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    said = "\n".join(f"    {run['last_line']}" for run in found["planted"])
+    verdict = "holds" if found["holds"] else "DOES NOT HOLD"
+    return (
+        f"# The gate end to end\n\nCommit {found['commit'][:12]}, {found['date']}, {found['cores']} cores,"
+        f" `python benchmarks/gate_end_to_end.py`: {verdict}.\n\n"
+        f"A/A calibration, sd between launches: {found['spreads']}. Planted: {found['planted_ns']} ns in"
+        f" `build_indices`, 5 % of a step of {found['period_ns']} ns. Load is the machine's 1-minute load;"
+        f" the gate itself makes 1 of it.\n\n{table}\n\nThe planted run said:\n\n{said}\n"
+    )
+
+
+def holds(found: dict[str, Any]) -> bool:
+    codes = [run["exit_code"] for run in found["selves"]]
+    named = all("preprocess / build_indices" in run["last_line"] for run in found["planted"])
+    return 1 not in codes and codes.count(0) >= 0.7 * len(codes) and named and bool(found["planted"]) and all(
+        run["exit_code"] == 1 for run in found["planted"]
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--selves", type=int, default=10)
+    parser.add_argument("--revision", default="HEAD")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    scratch = Path(tempfile.mkdtemp(prefix="gate-end-to-end-"))
+    machine = Machine(scratch, options.revision)
+    calibrated = machine.gate("calibrate", "--base", f"checkout:{machine.base}")
+    if calibrated["exit_code"]:
+        return 3
+    book = json.loads((scratch / "aa.json").read_text())
+    selves = [machine.judged(machine.base) for _ in range(options.selves)]
+    period = next(run["base_period_ns"] for run in selves if run.get("base_period_ns"))
+    plant(machine.head, round(PLANTED_SHARE * period))
+    found: dict[str, Any] = {
+        "commit": machine.commit, "date": date.today().isoformat(), "cores": os.cpu_count(),
+        "spreads": {one["metric"]: round(one["sd"], 5) for one in book["entries"]}, "calibration": calibrated,
+        "period_ns": round(period), "planted_ns": round(PLANTED_SHARE * period), "selves": selves,
+        "planted": [machine.judged(machine.head)],
+    }  # fmt: skip
+    found["holds"] = holds(found)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "end_to_end.json").write_text(json.dumps(found, indent=1) + "\n")
+    (options.out / "end_to_end.md").write_text(report(found))
+    print(report(found))
+    shutil.rmtree(scratch, ignore_errors=True)
+    return 0 if found["holds"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
