@@ -164,6 +164,14 @@ def expand(tree: Tree) -> tuple[Tree, list[Choice]]:
     return base, kept
 
 
+def with_cases(tree: Tree, cases: Sequence[str]) -> Tree:
+    """The spec with an axis of batches in the place of its source of requests. Raises UsageError for a case twice."""
+    workload = tree.get("workload") or {}
+    kept = {name: value for name, value in workload.items() if name in ("scheduler", "seed")}
+    grid = {**(tree.get("grid") or {}), "workload.case": _listed("--case", list(cases))}
+    return {**tree, "workload": kept, "grid": grid}
+
+
 def _refuse_shared_paths(factors: Sequence[Sequence[Choice]]) -> None:
     """A parameter that two of grid, zip and points set would have one of its values dropped without a word."""
     seen: set[str] = set()

@@ -18,7 +18,7 @@ from .files import make_writable, write_atomically
 from .interrupt import Interrupt
 from .loading import Tree, load_tree
 from .plan import Plan, make_plan, parameters
-from .spec import resolve_paths
+from .spec import SOURCES, resolve_paths
 
 if TYPE_CHECKING:
     from .measure import Measured
@@ -56,16 +56,16 @@ def plan_single(spec: Path | None, fields: Mapping[str, Any], params: Sequence[s
 
 def _source(tree: Mapping[str, Any]) -> str | None:
     workload = tree.get("workload") or {}
-    return next((name for name in ("regime", "trace", "generator") if workload.get(name) is not None), None)
+    return next((name for name in SOURCES if workload.get(name) is not None), None)
 
 
 def _choice(tree: Tree, fields: Mapping[str, Any]) -> Choice:
     """Fields by dotted path. A source of requests on the command line takes the place of the spec's."""
     choice: Choice = {}
     if "regime" in fields:
-        choice |= {"workload.trace": None, "workload.generator": None}
+        choice |= {"workload.trace": None, "workload.generator": None, "workload.case": None}
     elif "file" in fields:
-        choice |= {"workload.regime": None, "workload.generator": None, "workload.settings": {}}
+        choice |= {"workload.regime": None, "workload.generator": None, "workload.case": None, "workload.settings": {}}
     elif any(name in fields for name in ("limit", "speed")) and _source(tree) != "trace":
         raise UsageError("--limit, --speed: belong to a trace; give one with --trace FILE")
     for name, value in fields.items():

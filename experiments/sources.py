@@ -13,6 +13,8 @@ import msgspec
 
 from ..errors import UsageError
 from ..workloads import regimes
+from ..workloads.cases import STEPS, case_workload
+from ..workloads.regime_base import Seeded
 from ..workloads.scheduler import SchedulerConfig
 from ..workloads.synthetic import Synthetic, synthetic_workload, trace_workload
 from ..workloads.traces.reader import read_trace
@@ -51,6 +53,8 @@ def _built(key: str) -> Workload:
         return _regime(spec, limits, vocab_size, steps)
     if spec.trace is not None:
         return _trace(spec.trace, spec.seed, limits, vocab_size)
+    if spec.case is not None:
+        return _case(spec.case, spec.seed, limits, vocab_size, steps)
     assert spec.generator is not None
     return _generated(spec.generator, spec.seed, limits, vocab_size)
 
@@ -84,6 +88,13 @@ def _trace(spec: TraceSpec, seed: int, limits: dict[str, Any], vocab_size: int) 
     trace = read_trace(spec.file, format=spec.format, limit=spec.limit, options=options)
     longest = int((trace.prompt_len + trace.output_len).max())
     return trace_workload(trace, _fitting(longest, limits), name=spec.file, seed=seed, vocab_size=vocab_size)
+
+
+def _case(text: str, seed: int, limits: dict[str, Any], vocab_size: int, steps: int | None) -> Workload:
+    try:
+        return case_workload(text, Seeded(seed, vocab_size), steps or STEPS, limits)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"workload.scheduler: {error}") from error
 
 
 def _generated(spec: Synthetic, seed: int, limits: dict[str, Any], vocab_size: int) -> Workload:

@@ -50,7 +50,7 @@ class TraceSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadSpec:
-    """Exactly one source of requests: a named regime, a trace, or a generator.
+    """Exactly one source of requests: a named regime, a trace, a generator, or a batch (`workloads.case_grammar`).
 
     `settings` are the regime's own parameters by name; `scheduler` overrides fields of the scheduler's configuration.
     """
@@ -58,6 +58,7 @@ class WorkloadSpec:
     regime: str | None = None
     trace: TraceSpec | None = None
     generator: Synthetic | None = None
+    case: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     scheduler: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
@@ -107,6 +108,7 @@ class PointSpec:
     claim: str | None = None
 
 
+SOURCES = ("regime", "trace", "generator", "case")
 SECTIONS = tuple(section.name for section in dataclasses.fields(PointSpec))
 
 
@@ -116,10 +118,10 @@ def _positive(value: float | None, name: str, least: int = 1) -> None:
 
 
 def _check(spec: PointSpec) -> None:
-    sources = [name for name in ("regime", "trace", "generator") if getattr(spec.workload, name) is not None]
+    sources = [name for name in SOURCES if getattr(spec.workload, name) is not None]
     if len(sources) != 1:
         given = " and ".join(sources) or "none"
-        raise UsageError(f"workload: give exactly one of regime, trace and generator (given: {given})")
+        raise UsageError(f"workload: give exactly one of regime, trace, generator and case (given: {given})")
     if spec.workload.settings and spec.workload.regime is None:
         raise UsageError("workload.settings: are a regime's; a trace or generator has its own fields")
     _positive(spec.measure.warmup_steps, "measure.warmup_steps", least=0)
@@ -128,6 +130,8 @@ def _check(spec: PointSpec) -> None:
     for name in ("repeats", "blocks", "block_steps"):
         _positive(getattr(spec.measure, name), f"measure.{name}")
     _positive(spec.measure.settle_steps, "measure.settle_steps", least=0)
+    if spec.workload.case is not None and spec.measure.steps is None and spec.measure.interleave is None:
+        raise UsageError("measure.steps: a case has no end of its own; say how many steps are measured")
     if spec.workload.trace is not None:
         _positive(spec.workload.trace.limit, "workload.trace.limit")
         if spec.workload.trace.speed <= 0:

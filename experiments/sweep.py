@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import MeasurementError, UsageError
 from . import specs, turnstile
-from .axes import parse_params, parse_zips
+from .axes import parse_params, parse_zips, with_cases
 from .data_set import DataSet
 from .driver import Driver, SweepOptions
 from .estimate import estimate
@@ -33,6 +33,8 @@ MakeLauncher = Callable[[Path], Launcher]
 
 RESULTS = Path("sweep-out")
 """Where sweeps go that were given no folder."""
+_CASE_STEPS = {"steps": 200, "steps_modelled": 24}
+"""Measured steps of a case where no spec says how many."""
 KNOWN_SWEEPS = 5
 """So many of the latest ones there are asked how long their points took."""
 
@@ -101,7 +103,11 @@ class Request:
 def plan_sweep(request: Request) -> Plan:
     """The plan for `request` (no spec: the default one). Raises UsageError."""
     axes, zips = parse_params(request.params), parse_zips(request.zips)
-    return make_plan(load_specs(request.paths), axes, zips, elsewhere=request.elsewhere)
+    if not request.cases:
+        return make_plan(load_specs(request.paths), axes, zips, elsewhere=request.elsewhere)
+    trees = load_specs(request.paths) if request.paths else [("command line", {"measure": dict(_CASE_STEPS)})]
+    trees = [(name, with_cases(tree, request.cases)) for name, tree in trees]
+    return make_plan(trees, axes, zips, elsewhere=request.elsewhere)
 
 
 def open_sweep(request: Request, out: Path | None, *, resume: bool) -> SweepStore:
