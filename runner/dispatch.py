@@ -47,8 +47,8 @@ class Dispatcher:
         self, rules: DispatchRules, probe: ProbeLike, ledger: Ledger, is_captured: Callable[[GraphKey], bool]
     ) -> None:
         self._rules = rules
-        self._choose_early = probe.timed("dispatch", self._by_state)
-        self._choose_late = probe.timed("dispatch", self._by_inputs)
+        self._choose_early = probe.timed("dispatch", Dispatcher._by_state)
+        self._choose_late = probe.timed("dispatch", Dispatcher._by_inputs)
         self._ledger = ledger
         self._is_captured = is_captured
 
@@ -60,11 +60,11 @@ class Dispatcher:
         """The plan of a step with at least one token, before anything is prepared; None where the rules wait."""
         if not self._rules.early:
             return None
-        return self._choose_early(batch, delta)
+        return self._choose_early(self, batch, delta)
 
     def after(self, inputs: StepInputs, early: ExecutionPlan | None) -> ExecutionPlan:
         """The plan of the prepared step: the `early` one, or what rules that waited for it say."""
-        return self._choose_late(inputs) if early is None else early
+        return self._choose_late(self, inputs) if early is None else early
 
     def choose(self, shape: BatchShape) -> ExecutionPlan:
         """The plan of a step that has at least one token."""

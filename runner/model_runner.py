@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..instrumentation.probe.ledger import Ledger
 from ..workloads.step import StepDelta, StepResult
 from .config import CommitOrder, RunnerConfig
 from .devices.base import Device
+from .handoff.outputs import OutputSlot
 from .handoff.pending import PendingStep, make_outputs
 from .inputs.commit_order import make_commit
 from .inputs.step_inputs import BoolArray, IntArray, StepInputs
@@ -25,6 +27,9 @@ from .speculation.synthetic import Continuations
 from .state.update import UpdateFigures
 from .validity import validate
 from .wiring import Site, Stages, build_stages
+
+_Ready = tuple[StepInputs, ExecutionPlan, Sequence[object]]
+"""Inputs, plan and attention metadata: what a forward needs."""
 
 
 class ModelRunner:
@@ -46,6 +51,9 @@ class ModelRunner:
         self.inputs = stages.inputs
         self.dispatcher = stages.dispatcher
         self.metadata = stages.metadata
+        self._preprocess = probe.timed_phase("preprocess", ModelRunner._run_preprocess)
+        self._forward = probe.timed_phase("forward", ModelRunner._run_forward)
+        self._sample = probe.timed_phase("sample", ModelRunner._run_sample)
         self._update_states = probe.timed("update_states", stages.state.update)
         self._build_metadata = probe.timed("attention_metadata", stages.metadata.build)
         self.executor = stages.executor
@@ -67,33 +75,46 @@ class ModelRunner:
         Raises UsageError for a delta that makes no sense, or when too many steps are in flight, and BrokenInvariant
         when a check fails.
         """
-        batch = self.state.batch
         with self.probe.step(delta.step) as step:
-            with step.phase("preprocess"):
-                delta = self.correction.amend(delta)
-                update = self._update_states(delta)
-                if not delta.total_num_scheduled_tokens:
-                    return self._idle_step(step, delta, update)
-                early = self.dispatcher.before(batch, delta)
-                inputs = self.inputs.prepare(batch, delta)
-                plan = self.dispatcher.after(inputs, early)
-                metadata = self._build_metadata(inputs, plan)
-                inputs = self.inputs.finish(batch, inputs)
+            delta, update, ready = self._preprocess(self, delta)
+            if ready is None:
+                return self._idle_step(step, delta, update)
+            inputs = ready[0]
             self.checks.after_preprocess(delta, self.state, inputs, self.metadata.common)
-            with step.phase("forward"):
-                hidden = self.executor.run(plan, inputs, metadata)
-                self.inputs.forward_enqueued()
-                if step.keeps_figures:  # here, because the device is busy meanwhile
-                    lens = inputs.seq_lens.copy()  # of all that is counted they alone will change
-                    step.note_later(partial(_figures, update, plan, inputs.is_prefilling, lens))
-            with step.phase("sample"):
-                self._report_logits(inputs)
-                sampled = self.sampler.sample(hidden, inputs, batch.sampling)
-                self.drafter.ahead(sampled, inputs, self.state)
-                self.inputs.sampling_enqueued()
-                pending = self.outputs.send(sampled, inputs, step)
+            hidden = self._forward(self, step, update, ready)
+            sampled, pending = self._sample(self, step, inputs, hidden)
             self.checks.submitted(inputs, sampled)
             return pending
+
+    def _run_preprocess(self, delta: StepDelta) -> tuple[StepDelta, UpdateFigures, _Ready | None]:
+        batch = self.state.batch
+        delta = self.correction.amend(delta)
+        update = self._update_states(delta)
+        if not delta.total_num_scheduled_tokens:
+            return delta, update, None
+        early = self.dispatcher.before(batch, delta)
+        inputs = self.inputs.prepare(batch, delta)
+        plan = self.dispatcher.after(inputs, early)
+        metadata = self._build_metadata(inputs, plan)
+        return delta, update, (self.inputs.finish(batch, inputs), plan, metadata)
+
+    def _run_forward(self, step: StepScope, update: UpdateFigures, ready: _Ready) -> torch.Tensor:
+        inputs, plan, metadata = ready
+        hidden = self.executor.run(plan, inputs, metadata)
+        self.inputs.forward_enqueued()
+        if step.keeps_figures:  # here, because the device is busy meanwhile
+            lens = inputs.seq_lens.copy()  # of all that is counted they alone will change
+            step.note_later(partial(_figures, update, plan, inputs.is_prefilling, lens))
+        return hidden
+
+    def _run_sample(
+        self, step: StepScope, inputs: StepInputs, hidden: torch.Tensor
+    ) -> tuple[OutputSlot, PendingStep]:
+        self._report_logits(inputs)
+        sampled = self.sampler.sample(hidden, inputs, self.state.batch.sampling)
+        self.drafter.ahead(sampled, inputs, self.state)
+        self.inputs.sampling_enqueued()
+        return sampled, self.outputs.send(sampled, inputs, step)
 
     def commit_in_order(self, order: CommitOrder) -> None:
         """Commit the block table in another order from the next step on: the one switch that no part is built around.

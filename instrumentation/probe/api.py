@@ -49,7 +49,9 @@ class ProbeLike(Protocol):
     """The probe that a runner holds. Every call is free of synchronisation and balanced when an exception passes.
 
     A stage that is a function is best timed as one, with `timed`, in the constructor of who calls it: that costs half
-    of a `with`, and nothing where nobody times. What `range` gives is made once for each name and may be kept.
+    of a `with`, and nothing where nobody times. An object that times a method of its own gives the function of its
+    class, and itself when it calls: with a bound method it would refer to itself, and its memory would wait for the
+    garbage collector. What `range` gives is made once for each name and may be kept.
     """
 
     def step(self, number: int) -> AbstractContextManager[StepScope]:
@@ -62,6 +64,10 @@ class ProbeLike(Protocol):
 
     def timed(self, name: str, function: F) -> F:
         """A function that does the same, and each call of which is a sub-range. Called with positional arguments."""
+        ...
+
+    def timed_phase(self, name: str, function: F) -> F:
+        """The same for a phase of the step that is open when it is called."""
         ...
 
     @property

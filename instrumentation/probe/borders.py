@@ -3,9 +3,13 @@
 A scope keeps its start in itself and notes one tuple when it is left; rows are made from the list later, when somebody
 reads it. What is noted, in the order of happening:
 
-    (scope, start_ns, end_ns)                                       a range was left, or a timed call returned
-    (scope, start_ns, end_ns, begin_mark, end_mark, whole)          a phase was left; whole False: by an exception
-    Step                                                            a step began; the same object again: it ended
+    (scope, start_ns, end_ns)                                a range was left
+    (scope, start_ns, end_ns, begin_mark, end_mark, whole)   a phase was left, or a timed call; whole False: by an
+                                                             exception
+    scope; start_ns; end_ns                                  the same in three notes, whole and without marks
+    Step                                                     a step began; the same object again: it ended
+
+An interrupt may come between two notes of a use: what it tore is passed over.
 
 Ends that cross (r1 left before the r2 that was opened inside it) keep their true times in the rows and are counted as
 crossings. What a step left open ends with the step.
@@ -14,13 +18,16 @@ crossings. What a step left open ends with the step.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from .ledger import Ledger
 from .phases import PendingPhases
+from .ranges import NamedRange
 
 MAX_CROSSINGS = 64
+WHOLE = (None, None, True)
+"""What a use that was noted in three parts has for marks."""
 
 
 class Scope(Protocol):
@@ -89,7 +96,7 @@ class BorderLog:
         is known when those around them were left.
         """
         noted = self.noted
-        last = next((at for at in range(len(noted) - 1, -1, -1) if type(noted[at]) is not tuple), None)
+        last = next((at for at in range(len(noted) - 1, -1, -1) if _is_step(noted[at])), None)
         end = len(noted) if last is None or not noted[last].is_open else last
         entries = noted[:end]
         del noted[:end]
@@ -100,7 +107,7 @@ class BorderLog:
         uses: list[Use] = []
         ended: list[StepRecord] = []
         last_end_ns, number = 0, self._number
-        for entry in entries:
+        for entry in _joined(entries):
             if type(entry) is not tuple:
                 self._step_border(entry, ended, opened, uses)
                 number = self._number
@@ -132,7 +139,7 @@ class BorderLog:
         append, lane = self._spans.append, self._lane
         for (scope, start_ns, end_ns, step, phase), depth in zip(uses, self._depths(uses), strict=True):
             append((step, lane, scope.name, scope.kind, depth, start_ns, end_ns, 0, None))
-            if phase:
+            if phase and scope.kind == "phase":
                 begin, end, whole = phase
                 self._pending.add(step, scope.name, end_ns - start_ns if whole else None, begin, end)
 
@@ -155,6 +162,24 @@ class BorderLog:
                 depths[at] += sum(opened <= starts[at] for opened in outside)
             around.append(at)
         return depths
+
+
+def _is_step(entry: Any) -> bool:
+    return not isinstance(entry, tuple | int | NamedRange)
+
+
+def _joined(entries: Sequence[Any]) -> Iterator[Any]:
+    """The entries, with uses that were noted in three parts as tuples like the others."""
+    at = 0
+    while at < len(entries):
+        entry, times = entries[at], entries[at + 1 : at + 3]
+        if isinstance(entry, NamedRange):
+            if [type(time) for time in times] == [int, int]:
+                yield (entry, *times, *WHOLE)
+                at += 2
+        elif not isinstance(entry, int):
+            yield entry
+        at += 1
 
 
 def _clipped(entry: tuple[Any, ...], ended: Sequence[StepRecord], number: int | None) -> Use:

@@ -1,4 +1,4 @@
-"""Functions of which each call is a range.
+"""Functions of which each call is a range or a phase.
 
 The cheapest way to time a stage: it costs one frame, where `with` costs two, and where nobody times, the function is
 handed back as it came and costs nothing.
@@ -7,94 +7,155 @@ handed back as it came and costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, cast
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
-from .api import F
+from .api import DeviceMarks, F
 from .nvtx_ranges import NvtxRanges
 from .ranges import NamedRange, ProbeClock
 
-Twins = tuple[Callable[..., Any], Callable[..., Any]]
+Append = Callable[[Any], None]
+Now = Callable[[], int]
+Mark = Callable[[], Any]
+Function = Callable[..., Any]
+Twins = tuple[Function, Function]
 """A timed function, and the same without a note. They close over the same variables."""
+Wrap = Callable[[Function, NamedRange], Twins]
 
 
 class TimedCalls:
-    """The timed functions of one probe. `noted`: see BorderLog."""
+    """The timed functions of one probe. `noted`: see BorderLog. `marks`: None where phases take none."""
 
-    def __init__(self, noted: list[Any], clock: ProbeClock, nvtx: NvtxRanges | None) -> None:
-        self._append = noted.append
-        self._clock = clock
+    def __init__(
+        self, noted: list[Any], clock: ProbeClock, marks: DeviceMarks | None, nvtx: NvtxRanges | None
+    ) -> None:
+        append, now = noted.append, clock.now_ns
+        leave = None if getattr(clock, "plain", False) else clock.leave
+        self._time = _plain(append, now) if leave is None else _declared(append, now, leave)
+        self._mark = self._time if marks is None else _marked(append, now, leave, marks.mark)
         self._nvtx = nvtx
-        self._codes: tuple[CodeType, CodeType] | None = None  # loud, silent: the same for all
-        self._calls: WeakSet[FunctionType] = WeakSet()
+        self._codes: WeakKeyDictionary[FunctionType, tuple[CodeType, CodeType]] = WeakKeyDictionary()
 
     def make(self, scope: NamedRange, function: F) -> F:
         """`function` with the note that each of its calls leaves behind; for positional arguments.
 
         `scope` is what is noted. It is never open: a call begins and ends within itself, also by an exception.
         """
-        now = self._clock.now_ns
-        end = now if getattr(self._clock, "plain", False) else partial(self._clock.leave, scope.name)
-        if self._nvtx is None:
-            twins = _timed(function, scope, self._append, now, end)
-        else:
-            twins = _traced(function, scope, self._append, now, end, self._nvtx)
+        wrap = self._mark if scope.kind == "phase" else self._time
+        twins = wrap(function, scope)
+        if self._nvtx is not None:
+            twins = _traced(twins, scope.name, self._nvtx)
         loud, silent = (cast(FunctionType, twin) for twin in twins)
-        self._codes = loud.__code__, silent.__code__
-        self._calls.add(loud)
+        self._codes[loud] = loud.__code__, silent.__code__
         return cast(F, loud)
 
     def be_silent(self, silent: bool) -> None:
         """From now on calls note nothing, or do again. Whoever calls them holds the function, so its code changes; what
         is left is one frame around the function.
         """
-        if self._codes is not None:
-            code = self._codes[silent]
-            for call in self._calls:
-                call.__code__ = code
+        for call, codes in self._codes.items():
+            call.__code__ = codes[silent]
 
 
-# The variables of a timed function are cells of its own, and not attributes of an object: in a real step each call
-# meets cold caches, and a look-up costs more than the clock. `nonlocal` gives its twin the same cells.
+# In a real step each call meets cold caches, of code as of data: what counts is how little of either is touched. So
+# three appends are better than a tuple and one; what all timed functions need lies in cells that they share, and each
+# has two of its own. `nonlocal` gives a silent twin the same cells.
 
 
-def _timed(
-    function: Callable[..., Any], scope: NamedRange, append: Callable[[Any], None],
-    now: Callable[[], int], end: Callable[[], int],
-) -> Twins:  # fmt: skip
-    def call(*values: Any) -> Any:
-        start_ns = now()
-        try:
+def _plain(append: Append, now: Now) -> Wrap:
+    def wrap(function: Function, scope: NamedRange) -> Twins:
+        def call(*values: Any) -> Any:
+            start_ns = now()
+            try:
+                result = function(*values)
+            except BaseException:
+                append((scope, start_ns, now(), None, None, False))
+                raise
+            end_ns = now()
+            append(scope)
+            append(start_ns)
+            append(end_ns)
+            return result
+
+        def silent(*values: Any) -> Any:
+            nonlocal append, now, scope
             return function(*values)
-        finally:
-            append((scope, start_ns, end()))
 
-    def silent(*values: Any) -> Any:
-        nonlocal append, end, now, scope
-        return function(*values)
+        return call, silent
 
-    return call, silent
+    return wrap
 
 
-def _traced(
-    function: Callable[..., Any], scope: NamedRange, append: Callable[[Any], None],
-    now: Callable[[], int], end: Callable[[], int], nvtx: NvtxRanges,
-) -> Twins:  # fmt: skip
+def _declared(append: Append, now: Now, leave: Callable[[str], int]) -> Wrap:
+    """For a clock that advances at the end of a range."""
+
+    def wrap(function: Function, scope: NamedRange) -> Twins:
+        def call(*values: Any) -> Any:
+            start_ns, whole = now(), False
+            try:
+                result = function(*values)
+                whole = True
+            finally:
+                append((scope, start_ns, leave(scope.name), None, None, whole))
+            return result
+
+        def silent(*values: Any) -> Any:
+            nonlocal append, leave, now, scope
+            return function(*values)
+
+        return call, silent
+
+    return wrap
+
+
+def _marked(append: Append, now: Now, leave: Callable[[str], int] | None, mark: Mark) -> Wrap:
+    """Phases with a device mark at either border.
+
+    A declared clock advances (`leave`) before the end mark, because the event has to lie behind the phase's own host
+    time; the host end is read after the mark, so that the mark's cost counts as the phase's. A phase that an exception
+    leaves gets no end mark and no figures, yet keeps its row: it counts as incomplete.
+    """
+
+    def wrap(function: Function, scope: NamedRange) -> Twins:
+        def call(*values: Any) -> Any:
+            start_ns = now()
+            begin = mark()
+            try:
+                result = function(*values)
+            except BaseException:
+                end_ns = now() if leave is None else leave(scope.name)
+                append((scope, start_ns, end_ns, begin, None, False))
+                raise
+            if leave is not None:
+                leave(scope.name)
+            end = mark()
+            append((scope, start_ns, now(), begin, end, True))
+            return result
+
+        def silent(*values: Any) -> Any:
+            nonlocal append, leave, mark, now, scope
+            return function(*values)
+
+        return call, silent
+
+    return wrap
+
+
+def _traced(twins: Twins, name: str, nvtx: NvtxRanges) -> Twins:
     """The same, while a tool listens: also an NVTX range, around it."""
-    timed, _ = _timed(function, scope, append, now, end)
+    loud, quiet = twins
 
     def call(*values: Any) -> Any:
-        nonlocal function
-        nvtx.push(scope.name)
+        nonlocal quiet
+        nvtx.push(name)
         try:
-            return timed(*values)
+            return loud(*values)
         finally:
-            nvtx.leave(scope.name)
+            nvtx.leave(name)
 
     def silent(*values: Any) -> Any:
-        nonlocal nvtx, scope, timed
-        return function(*values)
+        nonlocal loud, name, nvtx
+        return quiet(*values)
 
     return call, silent

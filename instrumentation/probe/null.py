@@ -85,6 +85,8 @@ class NullProbe:
         """The function itself."""
         return function
 
+    timed_phase = timed
+
     @property
     def scope(self) -> NullScope:
         """The no-op scope."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Literal
 
 from .api import DeviceMarks, F, PatientMarks
@@ -20,7 +21,7 @@ from .timed_phase import SilentPhase, TimedPhase
 
 __all__ = ["STEP_FIGURES", "Probe"]
 
-MANY_NOTES = 1 << 18
+MANY_NOTES = 1 << 19
 """Notes after which rows are made at the beginning of a step, where neither a reader nor a wait has had them made."""
 
 
@@ -54,7 +55,7 @@ class Probe:
         self._marks = marks if level == "events" else None
         self._pending = PendingPhases(ledger, self._marks)
         self._log = BorderLog(ledger, lane, self._pending, self._scopes)
-        self._note = self._log.noted.append
+        self._noted = noted = self._log.noted
         self.now = clock.now_ns
         self._nvtx = open_ranges(nvtx)
         self._depth = 0  # open NVTX ranges outside the open step
@@ -66,18 +67,16 @@ class Probe:
         ledger.before_reading(self.resolve_pending)
         if isinstance(self._marks, PatientMarks):
             self._marks.while_waiting(self._pending.resolve)
-        noted, nvtx_ranges = self._log.noted, self._nvtx
+        nvtx_ranges = self._nvtx
         timed = range_type(noted, clock, nvtx_ranges)
         self._loud = (timed, TimedPhase)
         self._ranges = Made(timed)
-        self._calls = TimedCalls(noted, clock, nvtx_ranges)
+        self._calls = TimedCalls(noted, clock, self._marks, nvtx_ranges)
         self._phases = Made(lambda name: TimedPhase(name, noted, clock, self._marks, nvtx_ranges))
         self.phases: Callable[[str], AbstractContextManager[None]] = self._phases.__getitem__
         """Gives the shared object of a phase; callers go through the step's scope."""
-
-    def step(self, number: int) -> Step:
-        """A step; `number` goes into every row that is written while it is open."""
-        return Step(self, number)
+        self.step = partial(Step, self)
+        """`step(number)` gives a step; the number goes into every row that is written while it is open."""
 
     def range(self, name: str) -> AbstractContextManager[None]:
         """A sub-range, inside a step or between two. The object is shared by all uses of the name; ranges may nest."""
@@ -86,6 +85,10 @@ class Probe:
     def timed(self, name: str, function: F) -> F:
         """`function`, each call of which is a sub-range."""
         return self._calls.make(NamedRange(name), function)
+
+    def timed_phase(self, name: str, function: F) -> F:
+        """`function`, each call of which is a phase."""
+        return self._calls.make(NamedRange(name, "phase"), function)
 
     def be_silent(self, silent: bool) -> None:
         """Between two steps: from now on ranges and phases note nothing, or do again. Steps always have their row.
@@ -109,30 +112,29 @@ class Probe:
         yield from self._ranges.values()
         yield from self._phases.values()
 
-    def open_step(self, step: Step) -> int:
-        """Begin `step` and return its start. A step that is still open is closed first, as incomplete."""
+    def open_step(self, step: Step) -> None:
+        """Begin `step`. One that is still open is closed first, as incomplete."""
         if self._step is not None:
-            self._step.close(complete=False)
-        if len(self._log.noted) > MANY_NOTES:
+            self.close_step(self._step, complete=False)
+        if len(self._noted) > MANY_NOTES:
             self.resolve_pending()
         self._step = step
         self.ledger.step = self.last_number = step.number
-        self._note(step)
+        self._noted.append(step)
+        step.is_open = True
         if self._nvtx is not None:
             self._depth = self._nvtx.depth
             self._nvtx.push("step")
-        self.last_start_ns = start_ns = self.now()
-        return start_ns
+        self.last_start_ns = step.start_ns = self.now()
 
-    def close_step(self, step: Step) -> int:
-        """End `step`, and what was left open in it; leave the ledger outside steps. Returns its end."""
-        end_ns = self.now()
+    def close_step(self, step: Step, *, complete: bool) -> None:
+        """End `step`, and what was left open in it; leave the ledger outside steps. Its row is made later."""
+        step.end_ns = self.now()
         if self._nvtx is not None:
             self._nvtx.pop_to(self._depth)
-        self._note(step)
-        self._step = None
-        self.ledger.step = None
-        return end_ns
+        step.is_open, step.complete = False, complete
+        self._noted.append(step)
+        self._step = self.ledger.step = None
 
     def resolve_pending(self) -> None:
         """Make rows of what was noted, phases only as far as their marks are known by now. Never blocks."""

@@ -33,21 +33,21 @@ class StepKeeper(Protocol):
         """Gives the phase of a name."""
         ...
 
-    def open_step(self, step: Step) -> int:
-        """Begin `step`; returns its start."""
+    def open_step(self, step: Step) -> None:
+        """Begin `step`."""
         ...
 
-    def close_step(self, step: Step) -> int:
-        """End it; returns its end."""
+    def close_step(self, step: Step, *, complete: bool) -> None:
+        """End it."""
         ...
 
 
 class Step:
     """The probe's StepScope; each step gets its own. What most steps never change stands in the class.
 
-    held       its row waits for its tokens
+    held        its row waits for its tokens
     visible_ns  when they were there, if they were waited for after the step
-    is_open    it has begun and not ended
+    is_open     it has begun and not ended; the probe sets this, start, end, and whether it is complete
     """
 
     keeps_figures = True
@@ -63,7 +63,10 @@ class Step:
         self._keeper = keeper
         self.number = number
         self.warmup = keeper.warmup
-        self.phase = keeper.phases
+
+    def phase(self, name: str, /) -> AbstractContextManager[None]:
+        """The phase `name`; the object is shared by all steps."""
+        return self._keeper.phases(name)
 
     def note(self, **figures: Figure) -> None:
         """Figures for the step's row; a name that `steps` does not have is our own mistake."""
@@ -83,21 +86,14 @@ class Step:
         return LateTokens(self, self._keeper)
 
     def __enter__(self) -> Step:
-        self.is_open = True
-        self.start_ns = self._keeper.open_step(self)
+        self._keeper.open_step(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.is_open:
-            self.close(complete=kind is None)
-
-    def close(self, *, complete: bool) -> None:
-        """Leave the probe outside steps; the row is made later."""
-        self.is_open = False
-        self.complete = complete
-        self.end_ns = self._keeper.close_step(self)
+            self._keeper.close_step(self, complete=kind is None)
 
     def row(self) -> tuple[Any, ...]:
         """The row of the table `steps`.

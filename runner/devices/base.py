@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import torch
 
@@ -206,11 +206,13 @@ class Device(Protocol):
         """Whether operation `op` has in fact ended by now. Says nothing of order: see host_has_seen."""
         ...
 
-    def mark(self) -> int | None:
-        """A timing event on the compute stream, for phase borders; None where there is no device time."""
+    def mark(self) -> Any:
+        """A timing event on the compute stream, for phase borders; None where there is no device time. What is given
+        only this device can read.
+        """
         ...
 
-    def resolve_mark(self, mark: int) -> tuple[int, int] | None:
+    def resolve_mark(self, mark: Any) -> tuple[int, int] | None:
         """(time_ns, err_ns) of a mark on the host clock's scale, or None while it is not known."""
         ...
 

@@ -22,10 +22,10 @@ from ...instrumentation.clock import Clock, MonotonicClock
 from ...instrumentation.probe.ledger import Ledger
 from .base import CaptureFigures, Event, GraphKey, StreamName, T, Work
 from .cuda_engine import ENGINE_BYTES, Primer
-from .cuda_events import BACKLOG, EventTimeline, Stamp
+from .cuda_events import BACKLOG, EventTimeline, Stamp, StampLane, UntimedStamp
 from .cuda_graphs import Graphs
 from .cuda_idle import IdleWork, Job
-from .cuda_marks import Marks
+from .cuda_marks import Mark, Marks
 from .cuda_memory import make_host_memory, mapped
 from .cuda_rows import UNTIMED, CopyCorrection, DeviceRows, notes
 from .cuda_streams import give_streams, take_streams
@@ -61,7 +61,7 @@ class CudaDevice:
         self.captures: list[CaptureFigures] = self._graphs.figures
         self.events = EventTimeline(self.tensor_device)
         self.events.start(self._streams["compute"])
-        self._lanes = {name: self.events.lane(stream) for name, stream in self._streams.items()}
+        self._lanes = {name: self.events.lane(stream, lane_of(name)) for name, stream in self._streams.items()}
         self._rows = DeviceRows(ledger, self.events, correction)
         self._timing = timing
         self._idle = IdleWork(self.clock.now_ns)
@@ -166,13 +166,13 @@ class CudaDevice:
     def record(self, stream: StreamName) -> Event:
         """An event behind everything on `stream`; its stamp doubles as a border."""
         lane, now_ns = self._lanes[stream], self.clock.now_ns()
-        stamp = lane.record(now_ns) if self._timing else lane.record_untimed(now_ns)
+        stamp = lane.record(now_ns) if self._timing else lane.record_untimed()
         event = self._order.event(stream)
-        return Event(stream, event.op, (stamp, event))
+        return Event(stream, event.op, (lane, stamp, event))
 
     def stream_wait(self, stream: StreamName, event: Event) -> None:
         """Later operations of `stream` start after `event`."""
-        stamp, plain = self._parts(event)
+        _, stamp, plain = self._parts(event)
         pending = stamp.event  # the worker may take it away at any time: then it has fired
         if pending is not None:
             self._streams[stream].wait_event(pending)
@@ -184,17 +184,17 @@ class CudaDevice:
 
     def host_wait(self, event: Event, reason: str) -> None:
         """Block until `event` has fired. The return is an upper bound for the device clock."""
-        stamp, plain = self._parts(event)
+        lane, stamp, plain = self._parts(event)
         call_ns = self.clock.now_ns()
         pending = stamp.event
         if pending is not None:
-            if len(stamp.lane.waiting) > BACKLOG:
+            if len(lane.waiting) > BACKLOG:
                 self._idle.catch_up(PORTION)
             self._idle.wait(pending, reason)
         return_ns = self.clock.now_ns()
         if pending is not None:
             stamp.returned_ns = return_ns
-            stamp.lane.done = max(stamp.lane.done, stamp.number)
+            lane.done = max(lane.done, stamp.number)
         self._ledger.add("waits", HOST_LANE, reason, plain.op, call_ns, return_ns)
         self._known.see(plain.op)
 
@@ -216,8 +216,8 @@ class CudaDevice:
         """Have `job` done in small portions whenever the host has to wait for the device anyway."""
         self._idle.add(job)
 
-    def resolve_mark(self, mark: int) -> tuple[int, int] | None:
-        """Known once the clock corridor of its window is fitted. A mark can be read once."""
+    def resolve_mark(self, mark: Mark) -> tuple[int, int] | None:
+        """Known once the clock corridor of its window is fitted."""
         return self._marks.resolve(mark)
 
     def paused(self) -> AbstractContextManager[None]:
@@ -282,39 +282,40 @@ class CudaDevice:
             with torch.cuda.stream(self._streams[stream]):
                 dst.copy_(src, non_blocking=True)
         return_ns = now_ns()
-        self._enqueued(op, stream, (), engine=direction if size_bytes >= ENGINE_BYTES else "")
-        end = lane.record(now_ns()) if timed else None
-        step, queue = self._ledger.step, lane_of(stream)
-        self._rows.waiting.append((step, op, begin, end, call_ns, return_ns, what, queue, pinned))
+        lane.engine = direction if size_bytes >= ENGINE_BYTES else ""
+        end = lane.border = lane.record(return_ns) if timed else None
+        self._enqueued(op, stream, ())
+        self._rows.waiting.append((self._ledger.step, op, begin, end, call_ns, return_ns, what, lane.name, pinned))
         return op
 
     def _timed(self, name: str, kind: str, fn: Callable[[], T], stream: StreamName, consumes: Sequence[int]) -> T:
         ledger, lane, now_ns, timing = self._ledger, self._lanes[stream], self.clock.now_ns, self._timing
         op = ledger.new_correlation()
-        begin = lane.border or lane.record(now_ns()) if timing else None
+        begin = lane.border if timing else None
+        if timing and begin is None:
+            # Behind copies without events alone it begins when it gets there: no event can tell more.
+            begin = lane.last if lane.last is not None and lane.is_idle else lane.record(now_ns())
         call_ns = now_ns()
         result = fn()
         return_ns = now_ns()
-        self._enqueued(op, stream, consumes)
-        end = lane.record(now_ns()) if timing else None
+        lane.engine = ""
+        end = lane.border = lane.record(return_ns) if timing else None
         if end is not None:
             lane.kernels = end.number
-        self._spans.append((ledger.step, HOST_LANE, name, "launch", None, call_ns, return_ns, 0, op))
-        self._rows.waiting.append(
-            (ledger.step, op, begin, end, call_ns, return_ns, (lane_of(stream), name, kind), "", True)
-        )
+        self._enqueued(op, stream, consumes)
+        step = ledger.step
+        self._spans.append((step, HOST_LANE, name, "launch", None, call_ns, return_ns, 0, op))
+        self._rows.waiting.append((step, op, begin, end, call_ns, return_ns, (lane.name, name, kind), "", True))
         return result
 
-    def _enqueued(self, op: int, stream: StreamName, consumes: Sequence[int], *, engine: str = "") -> None:
+    def _enqueued(self, op: int, stream: StreamName, consumes: Sequence[int]) -> None:
         self._known.enqueue(op, stream, self._order.enqueue(stream, op, consumes))
-        lane = self._lanes[stream]
-        lane.border, lane.engine = None, engine
         if stream != "compute":
             self._marks.aside.add(stream)
 
-    def _parts(self, event: Event) -> tuple[Stamp, Event]:
+    def _parts(self, event: Event) -> tuple[StampLane, Stamp | UntimedStamp, Event]:
         assert isinstance(event.handle, tuple), "an event of another kind of device"
-        stamp, plain = event.handle
-        if stamp.lane.timeline is not self.events:
+        lane, stamp, plain = event.handle
+        if lane.timeline is not self.events:
             raise UsageError(f"an event of another device's stream {event.stream}: it cannot be waited for here")
-        return stamp, plain
+        return lane, stamp, plain

@@ -55,12 +55,12 @@ class SyncOutputs:
         self, device: Device, probe: ProbeLike, state: WorkerState, checked: Checked, drafter: Drafter
     ) -> None:
         self._device, self._state, self._checked, self._drafter = device, state, checked, drafter
-        self._bring = probe.timed("copy_tokens", self._copy_and_wait)
+        self._bring = probe.timed("copy_tokens", SyncOutputs._copy_and_wait)
         self._road = ReturnRoad(device)
 
     def send(self, slot: OutputSlot, inputs: StepInputs, step: StepScope) -> PendingStep:
         """Copy, wait, take the tokens in, propose what comes next."""
-        tokens = self._bring(slot, inputs.num_reqs)
+        tokens = self._bring(self, slot, inputs.num_reqs)
         slot.step = None
         visible = zip(inputs.req_ids, tokens, inputs.discard.tolist(), strict=True)
         sampled = {req_id: row for req_id, row, hide in visible if not hide}

@@ -77,8 +77,8 @@ class InputPreparation:
         self, probe: ProbeLike, points: ProbePoints, buffers: InputBuffers, tensors: Sequence[DeviceTensors],
         strategies: Strategies,
     ) -> None:  # fmt: skip
-        self._build = probe.timed("build_indices", self._build_indices)
-        self._copy = probe.timed("copy_inputs", self._copy_inputs)
+        self._build = probe.timed("build_indices", InputPreparation._build_indices)
+        self._copy = probe.timed("copy_inputs", InputPreparation._copy_inputs)
         self._map = probe.timed("slot_mapping", strategies.slots.map)
         self._points = points
         self._buffers = buffers
@@ -132,8 +132,8 @@ class InputPreparation:
         use = self._use
         use.ordering.before_copies()
         table_copies = use.commit.before(batch.block_tables, batch.num_reqs)
-        host = self._build(batch, delta)
-        copies = self._copy(host)
+        host = self._build(self, batch, delta)
+        copies = self._copy(self, host)
         inputs = self._wrap(batch, delta, host, table_copies)
         if use.commit.is_late:
             self._late = (host.flat, copies)

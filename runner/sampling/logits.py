@@ -35,8 +35,8 @@ class _Logits:
     def __init__(self, device: Device, model: LlamaModel, probe: ProbeLike) -> None:
         self._device = device
         self._model = model
-        self._gather = probe.timed("gather_hidden", self._launch_gather)
-        self._project = probe.timed("lm_head", self._launch_head)
+        self._gather = probe.timed("gather_hidden", _Logits._launch_gather)
+        self._project = probe.timed("lm_head", _Logits._launch_head)
 
     def _launch_gather(self, source: torch.Tensor, indices: torch.Tensor, rows: int) -> torch.Tensor:
         """The rows `indices` of `source`."""
@@ -55,7 +55,7 @@ class LastPosition(_Logits):
     def logits(self, hidden: torch.Tensor, inputs: StepInputs) -> torch.Tensor:
         """Ranges gather_hidden and lm_head."""
         rows, indices = deciding_places(inputs)
-        return self._project(self._gather(hidden, indices, rows), rows, rows)
+        return self._project(self, self._gather(self, hidden, indices, rows), rows, rows)
 
 
 class AllPositions(_Logits):
@@ -64,8 +64,8 @@ class AllPositions(_Logits):
     def logits(self, hidden: torch.Tensor, inputs: StepInputs) -> torch.Tensor:
         """Ranges lm_head and gather_hidden, in this order."""
         rows, indices = deciding_places(inputs)
-        scores = self._project(hidden[: inputs.num_tokens], inputs.num_tokens, rows)
-        return self._gather(scores, indices, rows)
+        scores = self._project(self, hidden[: inputs.num_tokens], inputs.num_tokens, rows)
+        return self._gather(self, scores, indices, rows)
 
 
 def make_logits_source(mode: LogitsMode, device: Device, model: LlamaModel, probe: ProbeLike) -> LogitsSource:

@@ -30,7 +30,7 @@ class Sampler:
         self, device: Device, model: LlamaModel, probe: ProbeLike, config: RunnerConfig, ring: OutputRing
     ) -> None:
         self._device = device
-        self._launch = probe.timed("sample", self._launch_sampling)
+        self._launch = probe.timed("sample", Sampler._launch_sampling)
         self._seed = config.model_seed
         self._logits = make_logits_source(config.logits, device, model, probe)
         self._ring = ring
@@ -40,7 +40,7 @@ class Sampler:
         """The slot that holds the step's tokens, for hidden [Q', H]. Waits for nothing."""
         logits = self._logits.logits(hidden, inputs)
         slot = self._ring.take(inputs.step)
-        self._launch(slot.sampled, logits, inputs, sampling)
+        self._launch(self, slot.sampled, logits, inputs, sampling)
         return slot
 
     def _launch_sampling(

@@ -39,13 +39,13 @@ class HostCorrection:
     """
 
     def __init__(self, probe: ProbeLike, state: WorkerState, outputs: AsyncOutputs) -> None:
-        self._corrected = probe.timed("correct_counts", self._correct)
+        self._corrected = probe.timed("correct_counts", HostCorrection._correct)
         self._state = state
         self._outputs = outputs
 
     def amend(self, delta: StepDelta) -> StepDelta:
         """The delta as a scheduler would have made it behind the step before."""
-        return self._corrected(delta)
+        return self._corrected(self, delta)
 
     def _correct(self, delta: StepDelta) -> StepDelta:
         self._outputs.collect_all()

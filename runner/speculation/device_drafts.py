@@ -56,7 +56,7 @@ class DeviceDrafter:
     ) -> None:  # fmt: skip
         self.num_drafts, self._vocab_size = shape
         self._device, self._texts, self._acceptance, self._rows = device, texts, acceptance, rows
-        self._propose = probe.timed("propose_drafts", self._launch)
+        self._propose = probe.timed("propose_drafts", DeviceDrafter._launch)
         self._columns = torch.arange(self.num_drafts, device=device.tensor_device)
         self._turns: dict[str, int] = {}
 
@@ -66,7 +66,7 @@ class DeviceDrafter:
 
     def ahead(self, slot: OutputSlot, inputs: StepInputs, state: WorkerState) -> None:
         """Fill the slot's drafts behind the tokens that the step samples."""
-        self._propose(slot, inputs, state)
+        self._propose(self, slot, inputs, state)
 
     def _launch(self, slot: OutputSlot, inputs: StepInputs, state: WorkerState) -> None:
         count, info = inputs.num_reqs, self._rows.acquire()

@@ -59,14 +59,14 @@ class NgramDrafter(_OnHost):
     """Looks the last tokens up in each request's own history. Range: propose_drafts."""
 
     def __init__(self, probe: ProbeLike, config: RunnerConfig) -> None:
-        self._look_up = probe.timed("propose_drafts", self._from_histories)
+        self._look_up = probe.timed("propose_drafts", NgramDrafter._from_histories)
         self.num_drafts = config.num_drafts
         rule = NgramRule(config.num_drafts, config.ngram_min, config.ngram_max)
         self._proposer = NgramProposer(rule, config.max_model_len)
 
     def propose(self, state: WorkerState, sampled: Mapping[str, tuple[int, ...]]) -> Drafts:
         """For all rows at once; rows that showed nothing are asked for nothing."""
-        return self._look_up(state.batch, sampled)
+        return self._look_up(self, state.batch, sampled)
 
     def _from_histories(self, batch: InputBatch, sampled: Mapping[str, tuple[int, ...]]) -> Drafts:
         shown = np.fromiter((req_id in sampled for req_id in batch.req_ids), np.bool_, len(batch.req_ids))
@@ -79,14 +79,14 @@ class SyntheticDrafter(_OnHost):
     """Takes them from a continuation that is known before. Range: propose_drafts."""
 
     def __init__(self, probe: ProbeLike, source: SyntheticSource, max_model_len: int) -> None:
-        self._take = probe.timed("propose_drafts", self._take_known)
+        self._take = probe.timed("propose_drafts", SyntheticDrafter._take_known)
         self.num_drafts = source.num_drafts
         self._source = source
         self._max_model_len = max_model_len
 
     def propose(self, state: WorkerState, sampled: Mapping[str, tuple[int, ...]]) -> Drafts:
         """As many as fit in front of max_model_len."""
-        return self._take(state, sampled)
+        return self._take(self, state, sampled)
 
     def _take_known(self, state: WorkerState, sampled: Mapping[str, tuple[int, ...]]) -> Drafts:
         drafts = {}

@@ -91,7 +91,7 @@ class TestTimeline:
 
     def test_an_untimed_stamp_gives_its_event_back_when_nobody_can_wait_for_it(self, timeline):
         lane = timeline.lane(FakeStream())
-        held = lane.record_untimed(HOST_NS)
+        held = lane.record_untimed()
         event = held.event
         timeline.resolve(HOST_NS)
         assert event not in timeline.pool
