@@ -33,8 +33,8 @@ class RemoteWorker:
     """
 
     def __init__(self, work: str | None = None) -> None:
-        self._folder = _scratch()
-        self._workers = Workers([WorkerProcess(self._folder / "worker", work=work)])
+        self._files = _scratch() / "worker"
+        self._workers = Workers([WorkerProcess(self._files, work=work)])
         self._locks = GpuLocks()
         self._refused = self._take_gpus()
 
@@ -68,9 +68,8 @@ class RemoteWorker:
         except OSError as error:  # no process, or no room for its files
             done = TaskDone(task, all_failed(task, classify(error), describe(error), 0.0))
         reply = Reply.of(done).to_plain()
-        for outcome in done.outcomes:
-            if outcome.folder is not None:
-                shutil.rmtree(outcome.folder, ignore_errors=True)
+        for folder in self._files.glob("task-*"):  # also what a killed process has left
+            shutil.rmtree(folder, ignore_errors=True)
         return reply
 
     def _done(self, task: Task) -> TaskDone:
