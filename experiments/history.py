@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..analysis.gate.block_values import GATED
+from ..analysis.gate.exact import EXACT
 from ..analysis.gate.result import unit_of
 from ..analysis.history.found import SeriesFound, State
 from ..analysis.history.judge import judge_series
@@ -77,12 +79,12 @@ def find_history(query: HistoryQuery) -> HistoryFound:
 
 
 def _exact(metric: str) -> bool:
-    return metric in COUNTED or unit_of(metric) not in _TIMES
+    return metric in COUNTED or metric in EXACT or unit_of(metric) not in _TIMES
 
 
 def _chosen(names: Iterable[str], metrics: Sequence[str]) -> list[str]:
     present = list(names)
     if metrics:
         return [metric for metric in metrics if metric in present]
-    ours = [metric for metric in (*TIMED, *COUNTED) if metric in present]
+    ours = [metric for metric in dict.fromkeys((*TIMED, *GATED, *COUNTED, *EXACT)) if metric in present]
     return ours or [metric for metric in present if unit_of(metric) in _TIMES]

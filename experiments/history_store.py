@@ -126,7 +126,7 @@ def add_result(paths: Sequence[Path], store: Path, commit: str, time: str | None
         raise UsageError(f"--into: {', '.join(map(str, paths))} hold {len(found)} results; add one at a time")
     if not commit.strip():
         raise UsageError("--commit: is empty; name the commit that was measured")
-    stamp = utc(time, "--time") if time else found[0].time or utc(f"{datetime.now(timezone.utc):%FT%T}", "now")
+    stamp = utc(time, "--time") if time else found[0].time or utc(datetime.now(timezone.utc).isoformat(), "now")
     results = _stored_trees(store)
     results.append(_plain(replace(found[0], commit=commit.strip(), time=stamp)))
     text = json.dumps({"schema": SCHEMA, "results": results}, allow_nan=False, indent=1)

@@ -45,6 +45,6 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _escape(text: str) -> str:
-    for character in "\\|<>*_`":
+    for character in "\\|<>*_`[]~#&":
         text = text.replace(character, f"\\{character}")
     return " ".join(text.split())

@@ -7,15 +7,15 @@ import re
 from .characters import readable, shortened
 
 _SPECIAL = re.compile(r"[&<>|`*_\[\]\\~#@$]|:(?=/)|\.(?!\d)|(?<!\d)\.")
-_SHOWN = 160
-"""Characters of a name in a table; longer ones end in a hash."""
+_NAME, _SENTENCE = 160, 1000
+"""Characters that are shown of one; what is longer ends in a hash."""
 
 
 def code(text: str) -> str:
     """`text` as a code span for a table cell or a sentence."""
-    return f"<code>{plain(text)}</code>"
+    return f"<code>{plain(text, _NAME)}</code>"
 
 
-def plain(text: str) -> str:
+def plain(text: str, limit: int = _SENTENCE) -> str:
     """`text` with every character that Markdown, GitHub or HTML may read as more than itself written as an entity."""
-    return _SPECIAL.sub(lambda match: f"&#{ord(match.group())};", shortened(readable(text), _SHOWN))
+    return _SPECIAL.sub(lambda match: f"&#{ord(match.group())};", shortened(readable(text), limit))

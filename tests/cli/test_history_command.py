@@ -176,7 +176,11 @@ def test_a_failed_point_is_kept_as_failed(perf, store, tmp_path):
 def gate_json(value, number):
     head = None if value is None else {"value": value, "low": value, "high": value}
     told = {"point": "decode", "metric": "period_p50_ns", "verdict": "PASS", "reason": "within_limit", "detail": ""}
-    points = [{**told, "head": head}, {**told, "point": "lost", "metric": "*", "verdict": "ERROR", "head": None}]
+    syncs = {"value": 1 + (number >= 10), "low": 1, "high": 2}
+    points = [
+        {**told, "head": head}, {**told, "metric": "syncs", "head": syncs},
+        {**told, "point": "lost", "metric": "*", "verdict": "ERROR", "head": None},
+    ]  # fmt: skip
     return {"schema": 1, "kind": "paired", "machine": ENV, "points": points, "commit": f"c{number}",
             "time": f"2026-01-{1 + number:02d}"}  # fmt: skip
 
@@ -185,7 +189,9 @@ def test_results_of_gates_are_a_history_of_their_heads(perf, store, tmp_path):
     for number, value in enumerate(values()):
         store(gate_json(value, number), f"gate-{number}.json")
     tree = json.loads(perf("history", tmp_path, "--format", "json").out)
-    assert [(one["point"], one["steps"][0]["first_bad"]["commit"]) for one in tree["series"]] == [("decode", "c16")]
+    assert [(one["point"], one["metric"], one["steps"][0]["first_bad"]["commit"]) for one in tree["series"]] == [
+        ("decode", "period_p50_ns", "c16"), ("decode", "syncs", "c10"),
+    ]  # fmt: skip
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared bug cases are not beside the checkout")
