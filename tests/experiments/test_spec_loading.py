@@ -95,7 +95,7 @@ STEADY = {"regime": "steady"}
         ({"workload": STEADY, "device": "tpu"}, "device: Invalid enum value 'tpu'; one of: auto, cpu, sim, cuda"),
         ({"workload": STEADY, "measure": {"steps": 0}}, "measure.steps: 0 is too small; at least 1"),
         ({"workload": {}}, "workload: give exactly one of regime, trace, generator and case (given: none)"),
-        ({"workload": {"case": "d=1@8"}}, "measure.steps: a case has no end of its own; say how many steps are measured"),
+        ({"workload": {"case": "d=1@8"}}, "measure.steps: a case has no end of its own"),
         ({"workload": {**STEADY, "trace": {"file": "x"}}}, "(given: regime and trace)"),
         ({"workload": {"trace": {"file": "x", "speed": 0}}}, "workload.trace.speed: 0.0 must be above 0"),
     ],

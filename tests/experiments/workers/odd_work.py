@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from stepscope.errors import BrokenInvariant, UsageError
+from stepscope.errors import UsageError
 from stepscope.experiments.workers.failures import classify, describe
 from stepscope.experiments.workers.task import Outcome, Task, all_failed, all_interrupted
 
@@ -69,12 +69,7 @@ DEEDS: dict[str, Callable[[Path], None]] = {
     "poison": _poison_channel,
     "exit": lambda folder: os._exit(7),
     "oom": _raise(MemoryError("Unable to allocate 8. TiB")),
-    "capture": _raise(RuntimeError("CUDA error: operation not permitted when stream is capturing")),
-    "illegal": _raise(RuntimeError("CUDA error: an illegal memory access was encountered")),
     "invalid": _raise(UsageError("runner.block_size: 0 is too small")),
-    "invariant": _raise(BrokenInvariant("positions", 3, "off by one")),
-    "disk": _raise(OSError(28, "No space left on device", "/full/steps.parquet")),
-    "bug": _raise(ZeroDivisionError("division by\nzero")),
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -88,32 +90,22 @@ def test_what_was_measured_says_where(make: Make) -> None:
         ("exit", "exit", "the worker ended with 7 and no result"),
         ("poison", "garbage", "the worker sent what is no message: expected a message, got b'not a message at all"),
         ("oom", "oom", "MemoryError: Unable to allocate 8. TiB"),
-        ("capture", "capture", "RuntimeError: CUDA error: operation not permitted when stream is capturing"),
-        ("illegal", "device", "RuntimeError: CUDA error: an illegal memory access was encountered"),
-        ("disk", "disk", "No space left on device"),
-        ("bug", "error", "ZeroDivisionError: division by zero"),
     ],
 )
 def test_a_failure_has_a_class_and_the_next_task_a_new_process(make: Make, deed: str, kind: str, words: str) -> None:
-    # GIVEN a first point that ends badly
-    launcher = make({0: deed})
-    first, second = tasks_of(2)
+    # GIVEN a point that ends badly, behind one that harms nothing
+    launcher = make({0: "invalid", 1: deed})
+    harmless, first, second = tasks_of(3)
+    refused = run(launcher, harmless)
+    assert (refused.kind, refused.reason) == ("invalid", "runner.block_size: 0 is too small")
+    warm = launcher._workers[0]._facts["pid"]
     failed = run(launcher, first)
-    # THEN its class and one line say how, and the second point is measured all the same
+    # THEN its class and one line say how, and the point behind it is measured in another process
     assert (failed.status, failed.kind) == ("failed", kind)
     assert words in failed.reason
     assert "\n" not in failed.reason
-    assert run(launcher, second).status == "ok"
-
-
-@pytest.mark.parametrize(("deed", "kind"), [("invalid", "invalid"), ("invariant", "invariant")])
-def test_a_point_that_harms_nothing_costs_no_process(make: Make, deed: str, kind: str) -> None:
-    launcher = make({1: deed})
-    first, second, third = tasks_of(3)
-    before = run(launcher, first)
-    failed = run(launcher, second)
-    assert (failed.status, failed.kind) == ("failed", kind)
-    assert run(launcher, third).record["pid"] == before.record["pid"]
+    after = run(launcher, second)
+    assert (after.status, after.record["pid"] != warm) == ("ok", True)
 
 
 def test_what_a_library_prints_is_kept_and_harms_nothing(make: Make) -> None:
@@ -168,22 +160,22 @@ def test_an_interrupted_worker_that_hangs_is_killed(make: Make, monkeypatch: pyt
 
 def test_a_worker_ends_with_its_driver(make: Make, tmp_path: Path) -> None:
     # GIVEN a driver in a process of its own, killed while its worker hangs
-    import subprocess
-    import sys
-
     code = (
-        "import sys; sys.path.insert(0, sys.argv[2])\n"
-        "from test_worker_process import *\n"
+        "import json, sys, time\n"
+        "from pathlib import Path\n"
+        "from stepscope.experiments.workers.process import WorkerProcess\n"
+        "from stepscope.experiments.workers.task import Task\n"
         "worker = WorkerProcess(Path(sys.argv[1]), work='odd_work:work')\n"
-        "worker.start(tasks_of(1)[0])\n"
-        "while not worker._facts: worker.poll()\n"
+        "worker.start(Task.from_json(json.loads(sys.argv[2])))\n"
+        "while not worker._facts: worker.poll(); time.sleep(0.01)\n"
         "print(worker._facts['pid'], flush=True)\n"
-        "import time; time.sleep(600)\n"
+        "time.sleep(600)\n"
     )
     path = os.pathsep.join([str(WORKERS), os.environ.get("PYTHONPATH", "")])
     environ = {**os.environ, "PYTHONPATH": path, "STEPSCOPE_DEEDS": json.dumps({0: "hang"})}
+    task = json.dumps(tasks_of(1)[0].to_json())
     driver = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path), str(WORKERS)], stdout=subprocess.PIPE, text=True, env=environ
+        [sys.executable, "-c", code, str(tmp_path), task], stdout=subprocess.PIPE, text=True, env=environ
     )
     assert driver.stdout is not None
     pid = int(driver.stdout.readline())
