@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MeasurementError, UsageError
-from .axes import Choice, full_path, parse_params, put
+from .axes import full_path, parse_params, put
 from .files import make_writable, write_atomically
 from .interrupt import Interrupt
 from .loading import Tree, load_tree
 from .plan import Plan, make_plan, parameters
+from .point import Choice
 from .spec import SOURCES, resolve_paths
 
 if TYPE_CHECKING:

@@ -105,8 +105,8 @@ class ForwardCase(Regime, frozen=True, kw_only=True):
         for step in range(last):
             requests += _passing(case, step, source)
         sized = self._sized(case, requests)
-        rows = self.max_num_seqs or case.num_reqs
-        return replace(sized.assemble_with_rows(requests, rows), max_concurrency=case.num_reqs)
+        num_rows = self.max_num_seqs or case.num_reqs
+        return replace(sized.assemble_with_rows(requests, num_rows), max_concurrency=case.num_reqs)
 
     def _sized(self, case: Case, requests: Sequence[Request]) -> ForwardCase:
         """With a pool that is large enough where nobody said how large, and with what the batch asks of the scheduler.
