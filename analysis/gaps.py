@@ -94,27 +94,29 @@ def _judge(line: Timeline, before: LongArray, op: int) -> Row:
     if ops.step[at] == ops.step[op]:
         return {**row, "reason": "no operation of an earlier step came before it on its queue"}
     idle = sum(idles)
-    root, by_copy = _root(line, op)
-    bound = "device" if idle <= tolerance else _waited_for(root, by_copy)
+    root, through = _root(line, op)
+    bound = "device" if idle <= tolerance else _waited_for(root, through)
     return {**row, "root": root, "idle_ns": idle, "bound": bound}
 
 
-def _root(line: Timeline, op: int) -> tuple[str, bool]:
-    """(host or device, whether the path ran through a copy of another queue) behind the start of `op`."""
-    step, by_copy = line.ops.step[op], False
+def _root(line: Timeline, op: int) -> tuple[str, str]:
+    """(host or device, what other queue the path behind the start of `op` ran through: copy, event or none)."""
+    step, through = line.ops.step[op], ""
     while True:
         times = line.binding(op)
         if times.cause_op is None:
-            return "host", by_copy
-        if times.cause == "wait" and line.ops.copy_row[times.cause_op] >= 0:
-            by_copy = True
+            return "host", through
+        if times.cause == "wait" and through != "copy":
+            through = "copy" if line.ops.copy_row[times.cause_op] >= 0 else "event"
         op = times.cause_op
         if line.ops.step[op] != step:
-            return "device", by_copy
+            return "device", through
 
 
-def _waited_for(root: str, by_copy: bool) -> str:
-    """What an idle queue waited for."""
-    if by_copy:
+def _waited_for(root: str, through: str) -> str:
+    """What an idle queue waited for: with nothing but its own operations behind it, for the device itself, which takes
+    5 to 15 us to go over from kernels to a copy and back.
+    """
+    if through == "copy":
         return "copy"
-    return "host" if root == "host" else "event"
+    return "host" if root == "host" else through or "device"

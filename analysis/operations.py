@@ -96,10 +96,27 @@ def _placed(process: Process, ops: Parts) -> Parts:
         return ops
     queued = Queued(
         ops["lane"].tolist(), ops["correlation"], ops["enqueued_ns"], ops["start_ns"], ops["end_ns"], timed,
+        _awaited_ends(process, ops, timed),
     )
     for at, (start, end) in place(queued, wait_returns(process)).items():
         ops["start_ns"][at], ops["end_ns"][at], ops["placed"][at] = start, end, True
     return {name: values[timed | ops["placed"]] for name, values in ops.items()}
+
+
+def _awaited_ends(process: Process, ops: Parts, timed: BoolArray) -> LongArray:
+    """See `Queued.awaited_ns`."""
+    edges = process.rows("edges")
+    edges = edges[edges.matches("kind", "event")]
+    waiting, has_waiting = edges.ints("waiting")
+    awaited, has_awaited = edges.ints("awaited")
+    known = has_waiting & has_awaited
+    everyone = np.ones(len(timed), dtype=np.bool_)
+    waiter = first_by(ops["correlation"], everyone, waiting[known])
+    before = first_by(ops["correlation"], timed, awaited[known])
+    ends: LongArray = np.zeros(len(timed), dtype=np.int64)
+    found = (waiter >= 0) & (before >= 0)
+    np.maximum.at(ends, waiter[found], ops["end_ns"][before[found]])
+    return ends
 
 
 def _copies(copies: Columns) -> Parts:

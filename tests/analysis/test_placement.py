@@ -12,12 +12,15 @@ US = 1_000
 SIZES = {"copy_ns": 155 * US, "forward_ns": 488 * US, "build_ns": 60 * US, "other_ns": 40 * US, "between_ns": 10 * US}
 
 
-def queued(*ops):
-    """Operations of lane gpu:compute: (enqueued, start, end), or (enqueued,) for one without device times."""
+def queued(*ops, awaited=None):
+    """Operations of lane gpu:compute: (enqueued, start, end), or (enqueued,) for one without device times; `awaited` is
+    position -> end of what it waits for on another queue.
+    """
     rows = [(op[0], *(op[1:] or (0, 0)), len(op) == 3) for op in ops]
     enqueued, start, end = (np.array([row[at] for row in rows], dtype=np.int64) for at in range(3))
     timed = np.array([row[3] for row in rows])
-    return Queued(["gpu:compute"] * len(ops), np.arange(1, len(ops) + 1), enqueued, start, end, timed)
+    awaited_ns = np.array([(awaited or {}).get(at, 0) for at in range(len(ops))], dtype=np.int64)
+    return Queued(["gpu:compute"] * len(ops), np.arange(1, len(ops) + 1), enqueued, start, end, timed, awaited_ns)
 
 
 class TestPlaces:
@@ -38,6 +41,11 @@ class TestPlaces:
     def test_a_wait_that_has_returned_is_a_bound(self):
         ops = queued((0, 10, 90_000), (1_000,), (2_000,))
         assert place(ops, {3: 93_500}) == {1: (90_000, 92_000), 2: (92_000, 93_500)}
+
+    def test_on_a_queue_of_their_own_they_run_behind_what_they_wait_for(self):
+        ops = queued((0,), (1_000,), (2_000,), awaited={1: 50_000, 2: 90_000})
+        # nothing is known of the first one's begin; the others end before their waits return
+        assert place(ops, {1: 9_000, 2: 60_000, 3: 91_000}) == {1: (50_000, 52_000), 2: (90_000, 91_000)}
 
     def test_without_a_bound_on_either_side_there_is_no_place(self):
         assert place(queued((0,), (5, 10, 20), (1_000,)), {}) == {}
@@ -116,3 +124,60 @@ def test_a_pause_between_operations_does_not_look_like_the_host(lab, steps, paus
 def test_replaying_a_pausing_queue_unchanged_reproduces_it(lab, steps):
     [(_, line)] = replays(steps(Pausing(lab, 700).made, 8, copy_ns=155 * US).recording()).parts
     assert line.misfit_ns == 0
+
+
+def two_in_flight(made, forward_us=900, copy_us=155, tokens_lane="gpu:output"):
+    """Device-bound steps: the tokens leave on a queue of their own, and the host waits for those of the step before."""
+    waiting = []
+    for number in range(10):
+        with made.step(number):
+            with made.span("preprocess", "phase"):
+                if copy_us:
+                    table = made.copy("block_table", copy_us * US)
+                made.host(100 * US)
+            with made.span("forward", "phase"):
+                forward = made.launch("forward", forward_us * US, consumes=(table,) if copy_us else ())
+            with made.span("sample", "phase"):
+                made.stream_wait(tokens_lane, forward)
+                waiting.append(made.copy("tokens", 1_500, lane=tokens_lane))
+                if len(waiting) > 1:
+                    made.wait(waiting.pop(0))
+    return made
+
+
+def test_tokens_on_a_queue_on_which_nothing_was_timed_keep_the_host_tied_too(lab):
+    made = two_in_flight(lab())
+    truth = made.rows["steps"][6]["period_ns"] - two_in_flight(lab(), copy_us=0).rows["steps"][6]["period_ns"]
+    found = exposure(untimed(made, "tokens"))
+    # THEN the copy that the device waits for shows in the period, as in a run without it
+    assert found.left_out == 1  # nobody waited for the last tokens, so nothing says when they had arrived
+    assert found.exposed_step_ns == pytest.approx(truth, abs=10)
+    assert truth == pytest.approx(155 * US, abs=10)
+
+
+def test_a_device_that_takes_its_time_between_operations_is_not_waiting_for_an_event(lab):
+    # GIVEN a queue that is never empty, and 12 us to go over to each operation: more than a launch's latency
+    made = two_in_flight(Pausing(lab, 12 * US).made)
+    judged = gaps(untimed(made, "tokens"))
+    assert (judged.steps["idle_ns"] > judged.steps["tolerance_ns"]).iloc[3:].all()
+    # THEN nothing but the device itself binds the steps
+    assert judged.bound == "device"
+    assert set(judged.steps["bound"].iloc[3:]) == {"device"}
+
+
+def test_who_makes_no_copy_does_not_go_over_to_it_either(lab):
+    # GIVEN 12 us before each operation of the queue
+    made = two_in_flight(Pausing(lab, 12 * US).made)
+    for row in made.rows["steps"]:
+        copy = next(each for each in made.rows["copies"] if each["step"] == row["step"])
+        made.rows["spans"].append({
+            "step": row["step"], "pid": None, "lane": "host:main", "name": "commit_block_table", "kind": "range",
+            "start_ns": copy["enqueue_start_ns"], "end_ns": copy["enqueue_end_ns"], "err_ns": 0,
+        })  # fmt: skip
+    without = two_in_flight(Pausing(lab, 12 * US).made, copy_us=0)
+    measured = made.rows["steps"][6]["period_ns"] - without.rows["steps"][6]["period_ns"]
+    found = exposure(untimed(made, "tokens"))
+    assert measured == pytest.approx((155 + 12) * US, abs=10)
+    # THEN a copy of no length still costs that, and no copy does not
+    assert found.exposed_step_ns == pytest.approx(155 * US, abs=10)
+    assert found.commit_step_ns == pytest.approx(measured, abs=10)
