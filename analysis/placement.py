@@ -4,8 +4,9 @@ A device that measures by events gives small copies none: an event pair cannot r
 do. But a replay without them would be wrong: the host waits for the smallest of them, the copy of the tokens. What is
 known of such a copy are bounds: it starts after the call, after the end of the operation before it and after whatever
 another queue had to finish first, and it ends before the operation behind it starts and before a wait for it returns.
-Tokens may have a queue of their own, on which nothing was ever timed; then the event that they wait for is the bound. Within them it is taken to start as early and to
-last as long as small copies do, as far as there is room. The replay uses these places; no table shows them as times.
+Tokens may have a queue of their own, on which nothing was ever timed; then the event that they wait for is the bound.
+Within them it is taken to start as early and to last as long as small copies do, as far as there is room. The replay
+uses these places; no table shows them as times.
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ def without(line: Timeline, process: Process, buffer: str, range_: str) -> Repla
     Each step loses what its own range took. What the host waits for within the range stays; so do copies of other
     ranges, and what the copy's call paid for being the first of its step (`first_calls`), for the next would pay it.
 
-    The pause in which the device goes over to the copy goes with it. The copy behind it then has to be gone over to, but
-    without the primer that a timed copy is sent with: with one pause and three small copies behind each other an H200
-    took 177.5 us between two forwards with the table's 8 MiB and 10.2 without, where the pause was 11.9 and |C| 151.6.
+    The pause in which the device goes over to the copy goes with it. The copy behind it then has to be gone over to,
+    but without the primer that a timed copy is sent with: an H200 took 177.5 us between two forwards with the table's
+    8 MiB and 10.2 without, for three small copies and a kernel; the pause was 11.9 and |C| 151.6.
     """
     begin, end = _cut_out(_intervals(process, line, range_), first_calls(process, line, buffer))
     spent = np.concatenate(([0], np.cumsum(end - begin)))
