@@ -62,6 +62,11 @@ def count(value: int | float) -> str:
     return f"{whole:,}" if abs(whole) >= 10_000 else str(whole)
 
 
+def counted(value: int, one: str, many: str | None = None) -> str:
+    """ "1 step", "12 steps"; `many` where an s makes no plural of `one`."""
+    return f"{count(value)} {one if value == 1 else many or f'{one}s'}"
+
+
 def quantity(item: Quantity, column_unit: Unit | None = None) -> str:
     """A quantity as text; inside a column with a unit the unit itself is left out (the title carries it)."""
     text = _in_column(item.value, column_unit) if column_unit else _alone(item.value, item.unit)

@@ -13,14 +13,16 @@ def unseen_work(rows: CaptureRows, launches: Launches) -> str | None:
     """Why the rows are not all that the devices executed; None where nothing speaks for that, or there are none.
 
     Without kernels only the calls could tell whether any were launched: calls that launched none are a program that
-    copies. Graph launches none of which left a row were traced as whole graphs, and the table of those is not there.
+    copies. Graph launches none of which left a row were traced as whole graphs, and the table of those is not there; a
+    capture that ties no work to any call cannot show that.
     """
     if not len(rows.work):
         return None
     ran = np.isin(rows.device.kind, (KIND_KERNEL, KIND_GRAPH)).any()
     if not ran and "calls" in rows.absent:
         return "the capture has no kernels, and no calls that would tell whether any ran"
-    graphs = np.flatnonzero(launches.is_graph_launch)
-    if len(graphs) and not np.isin(launches.call, graphs).any():
+    graphs = np.flatnonzero(launches.is_graph_launch & (rows.host.correlation > 0))
+    tied = (launches.call >= 0).any() and not (rows.device.kind == KIND_GRAPH).any()
+    if len(graphs) and tied and not np.isin(launches.call, graphs).any():
         return f"none of {len(graphs)} graph launches left a replay or a kernel in the capture"
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...analysis.captures.figures import CaptureFigures
 from ..document import Block, Cell, Column, Document, Facts, Quantity, Section, Words
-from ..formatting import count
+from ..formatting import counted
 from ..views.timeline import StepTimeline
 from .capture_copies import copies_section, pageable_section
 from .capture_devices import devices_section, gaps_section
@@ -50,7 +50,7 @@ def _subtitle(figures: CaptureFigures) -> str:
         steps = len(figures.steps.drop_duplicates(["pid", "rank", "step"]))
         inferred = figures.steps_from == "inferred"
         how = "inferred from ranges that repeat" if inferred else f"marked by {figures.steps_from}"
-        parts.append(f"{count(steps)} steps, {how}")
+        parts.append(f"{counted(steps, 'step')}, {how}")
     return ", ".join(parts)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from ...analysis.captures.figures import CaptureFigures
 from ...analysis.captures.pageable import PageableFigures
 from ..document import Block, Cell, Column, Quantity, Section, Words
-from ..formatting import count, duration
+from ..formatting import counted, duration
 from .capture_basis import COPY_CALLS, KINDS, NOT_ALL, basis
 from .capture_devices import device_name
 from .cells import bytes_column, count_column, number, table, us_column
 
+ASYNCHRONOUS = ("asynchronous copy", "asynchronous copies")
 NO_SIZE = "a copy does not tell its size"
 NO_RANGES = "no range in which the host builds indices was recorded"
 
@@ -80,11 +81,12 @@ def _sentence(own: PageableFigures, copies: bool) -> str:
     if not copies:
         return "The capture holds no copies."
     found = (
-        f"{count(own.copies)} asynchronous copies of pageable memory blocked the host for {duration(own.blocked_ns)} "
+        f"{counted(own.copies, *ASYNCHRONOUS)} of pageable memory blocked the host for {duration(own.blocked_ns)} "
         f"({duration(own.copy_ns)} of copying)." if own.copies else "No asynchronous copy of pageable memory was found."
     )
     if own.unknown_kind:
-        found += f" Of {count(own.unknown_kind)} copies the capture does not tell the host's kind of memory."
+        copies_ = counted(own.unknown_kind, "copy", "copies")
+        found += f" Of {copies_} the capture does not tell the host's kind of memory."
     if own.unknown_call:
-        found += f" The calls of {count(own.unknown_call)} copies of pageable memory were not recorded."
+        found += f" The calls of {counted(own.unknown_call, 'copy', 'copies')} of pageable memory were not recorded."
     return found

@@ -6,8 +6,9 @@ from ...analysis.captures.copies import CopyFigures, HiddenFigures
 from ...analysis.captures.devices import DeviceFigures
 from ...analysis.captures.figures import CaptureFigures
 from ..document import Answer, Cell, Missing, Quantity, Section
-from ..formatting import count, duration, percent, size
+from ..formatting import count, counted, duration, percent, size
 from .capture_basis import CALLS, COPY_CALLS, KINDS, NOT_ALL, covered, why_not
+from .capture_copies import ASYNCHRONOUS
 from .cells import number
 
 QUESTIONS = (
@@ -87,8 +88,9 @@ def _by_kind(copies: list[CopyFigures]) -> str:
     for kind, found in sorted(kinds.items(), key=lambda item: -sum(own.copies for own in item[1])):
         sizes = [own.size_bytes for own in found]
         told = f" ({size(sum(known for known in sizes if known is not None))})" if None not in sizes else ""
-        number_ = count(sum(own.copies for own in found))
-        texts.append(f"{number_} {'copies ' if not texts else ''}of {kind} memory{told}")
+        copies = sum(own.copies for own in found)
+        number_ = count(copies) if texts else counted(copies, "copy", "copies")
+        texts.append(f"{number_} of {kind} memory{told}")
     return ", ".join(texts)
 
 
@@ -133,14 +135,14 @@ def _waits(figures: CaptureFigures) -> _Made:
         return "Cannot say: the capture has no calls of CUDA.", (), "#syncs"
     longest = max(figures.syncs, key=lambda sync: sync.total_ns, default=None)
     parts = [
-        f"{count(own.copies)} asynchronous copies of pageable memory blocked the host for {duration(own.blocked_ns)}."
+        f"{counted(own.copies, *ASYNCHRONOUS)} of pageable memory blocked the host for {duration(own.blocked_ns)}."
         if own.copies else "No asynchronous copy of pageable memory was found."
     ]  # fmt: skip
     if longest is not None:
         where = f"under {longest.range}" if longest.range else "outside ranges"
         parts.append(
-            f"The longest waits: {count(longest.calls)} calls of {longest.call} {where}, {duration(longest.total_ns)} "
-            "together."
+            f"The longest waits: {counted(longest.calls, 'call')} of {longest.call} {where}, "
+            f"{duration(longest.total_ns)}{' together' if longest.calls > 1 else ''}."
         )
     cells = (
         ("waiting calls", Quantity(sum(sync.calls for sync in figures.syncs), "count")),

@@ -57,6 +57,21 @@ class TestGraphLaunchesThatLeftNothing:
         assert [(own.busy_ns, own.idle_ns) for own in figures(export.path).devices] == [(30, 10)]
 
 
+    def test_a_capture_that_ties_no_work_to_calls_shows_nothing_of_the_kind(self, export, made):
+        """Re-cut exports without correlations."""
+        export.call(100, 120, "cudaGraphLaunch_v10000", correlation=0)
+        export.kernel(130, 150)
+        export.copy(160, 170)
+        assert [(own.busy_ns, own.idle_ns) for own in figures(export.path).devices] == [(30, 10)]
+        # nor one whose replays are there, but not their calls
+        export.call(200, 220, "cudaGraphLaunch_v10000", correlation=9)
+        export.add(
+            "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", start=230, end=260, deviceId=0, contextId=1, streamId=7,
+            globalPid=made.global_pid(1001), graphId=1, graphExecId=2,
+        )  # fmt: skip
+        assert [own.busy_ns for own in figures(export.path).devices] == [60]
+
+
 class TestWithoutKernels:
     def test_copies_alone_tell_no_idle_time(self, export):
         export.copy(10, 20)
