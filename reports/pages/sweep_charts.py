@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Sequence
 
 from ..document import Chart, Figure, Quantity
 from ..figures.sweep import Cloud, HeatMap, Line, LinePanel, cloud_figure, heat_figure, lines_figure
@@ -79,16 +79,25 @@ def _cloud(sweep: SweepView, name: str, points: list[SweepPoint]) -> Cloud:
 
 
 def _facets(sweep: SweepView, axes: Axes) -> list[Facet]:
-    """(": regime steady, graph mode none", its measured points) for each combination that has points."""
+    """(": regime steady, graph mode none", its measured points) for each combination that has points.
+
+    In the order of the axes' values. Only combinations that points have are looked at: a sweep of many specs has axes
+    by the dozen, and their product has no end.
+    """
     values = [values_of(sweep.measured, name) for name in axes.facets]
-    facets = []
-    for combination in itertools.product(*values):
-        chosen = dict(zip(axes.facets, combination, strict=True))
-        points = [p for p in sweep.measured if all(p.value(name) == value for name, value in chosen.items())]
-        if points:
-            label = ", ".join(f"{short(name)} {value}" for name, value in chosen.items())
-            facets.append((f": {label}" if label else "", points))
-    return facets
+    ranks = [{value: rank for rank, value in enumerate(of_axis)} for of_axis in values]
+    groups: dict[tuple[int, ...], list[SweepPoint]] = {}
+    for point in sweep.measured:
+        place = tuple(rank[point.value(name)] for rank, name in zip(ranks, axes.facets, strict=True))
+        groups.setdefault(place, []).append(point)
+    return [(_facet_name(axes.facets, values, place), groups[place]) for place in sorted(groups)]
+
+
+def _facet_name(names: Sequence[str], values: Sequence[Sequence[str]], place: Sequence[int]) -> str:
+    label = ", ".join(
+        f"{short(name)} {of_axis[at]}" for name, of_axis, at in zip(names, values, place, strict=True)
+    )
+    return f": {label}" if label else ""
 
 
 def _has(points: list[SweepPoint], metric: str) -> bool:
