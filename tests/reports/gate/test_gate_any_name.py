@@ -15,11 +15,13 @@ from stepscope.reports.gate.formats import FORMATS
 from stepscope.reports.gate.gab import render_gab
 from stepscope.reports.gate.junit import render_junit
 from stepscope.reports.gate.openmetrics import render_openmetrics, render_prometheus
+from stepscope.reports.gate.order import worst_first
 from stepscope.reports.gate.page import gate_document
 from stepscope.reports.gate.privacy import Privacy, publishable
 from stepscope.reports.gate.pytorch import render_pytorch
 from stepscope.reports.gate.summary import render_summary
 from stepscope.reports.gate.values import values_of
+from stepscope.reports.gate.words import name_of, sentence
 from stepscope.reports.html import figures_json, render_html
 
 from .made import TEXTS, result, results, verdict
@@ -99,6 +101,10 @@ def test_commands_and_tables_hold_whatever_names_there_are(given_result):
     found = commands(render_annotations(result))
     assert 1 <= len(found) <= 20
     assert found[0][1] == f"perf gate: {result.suite.verdict.value}"
+    wrong = [point for point in worst_first(result.suite) if point.verdict is not Verdict.PASS]
+    assert [(title, text) for _, title, text in found[1:]] == [
+        (f"{point.verdict.value} {shortened(name_of(point), 120)}", shortened(sentence(point), 1000)) for point in wrong
+    ]
     text = render_summary(result)
     rows = [row for row in table_rows(text) if row[0] in Verdict.__members__]
     assert len(rows) == len(result.suite.points)

@@ -199,7 +199,8 @@ def test_annotations_are_undone_by_the_runner_and_stay_within_its_limits():
         verdict(f"p{n}", word=Verdict.INCONCLUSIVE) for n in range(10)
     ))))  # fmt: skip
     assert [kind for kind, _, _ in warnings].count("warning") == 10
-    assert commands(command("error", "a:b,c%d", "50%: x, y") + "\n") == [("error", "a:b,c%d", "50%: x, y")]
+    for title, text in (("a:b,c%d", "50%: x, y"), ("%0A%3A%25", "%0A and %25")):
+        assert commands(command("error", title, text) + "\n") == [("error", title, text)]
 
 
 def test_a_summary_of_ten_thousand_points_is_cut_between_rows_and_says_so():
