@@ -81,8 +81,9 @@ class SweepStore:
 
     def clear_work(self) -> Path:
         """Drop what a killed driver left unfinished; where to measure. Only for whoever holds the lock."""
-        for leftover in (self.root / WORK, *(self.root / "points").glob(".*.tmp")):
-            shutil.rmtree(leftover, ignore_errors=True)
+        shutil.rmtree(self.root / WORK, ignore_errors=True)
+        for leftover in self.root.glob(".*.tmp"):
+            leftover.unlink(missing_ok=True)
         return self.root / WORK
 
     def folder(self, point: Point) -> Path:

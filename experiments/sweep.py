@@ -15,6 +15,7 @@ from .axes import parse_params, parse_zips, with_cases
 from .data_set import DataSet
 from .driver import Driver, SweepOptions
 from .estimate import estimate
+from .files import write_atomically
 from .identity import ENGINE, MACHINE, Identity, differences, identity
 from .interrupt import Interrupt
 from .launches import num_resident, tasks
@@ -114,8 +115,15 @@ def open_sweep(request: Request, out: Path | None, *, resume: bool) -> SweepStor
     """The folder to measure into: a new one, or with `resume` the one in `out` (else the latest one)."""
     if not resume:
         plan = plan_sweep(request)
-        return SweepStore.create(out or RESULTS / f"{datetime.now():%Y%m%d-%H%M%S}", plan)
+        return SweepStore.create(out or _new_folder(), plan)
     return SweepStore.resume(out or _sweeps()[-1], plan_sweep(request) if request else None)
+
+
+def _new_folder() -> Path:
+    """Named after the time; a number behind it where another sweep began in the same second, or the clock went back."""
+    name = f"{datetime.now():%Y%m%d-%H%M%S}"
+    names = (name, *(f"{name}-{number}" for number in range(2, 1000)))
+    return next(RESULTS / one for one in names if not (RESULTS / one).exists())
 
 
 def _sweeps() -> list[Path]:
@@ -212,12 +220,16 @@ def check_engine(store: SweepStore, options: SweepOptions) -> Identity | None:
 def report_sweep(store: SweepStore) -> str:
     """Write report.html; the text summary and the page's path, for the terminal."""
     from ..reports import render_sweep
-    from .reporting import write_page
     from .sweep_view import sweep_view
 
     view = sweep_view(store)
     page = store.root / "report.html"
-    write_page(page, render_sweep(view, "html"))
+    try:
+        write_atomically(page, render_sweep(view, "html"))
+    except OSError as error:
+        raise UsageError(
+            f"{page}: cannot be written ({error.strerror}); its points are kept: make room, then perf report {store.root}"
+        ) from error
     return f"{render_sweep(view, 'text').rstrip()}\n\nreport: {page}"
 
 

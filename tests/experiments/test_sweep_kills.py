@@ -93,11 +93,15 @@ class Sweep:
         return [f"{event['point']}-{event['launch'] + 1}" for event in ok]
 
     def worker(self) -> int | None:
-        """The worker's process id, if it has one."""
+        """The worker's process id, as soon as it has one; None when the sweep ended without."""
         assert self._process is not None
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
-        found = children.read_text().split() if children.exists() else []
-        return int(found[0]) if found else None
+        while self._process.poll() is None:
+            with contextlib.suppress(OSError):
+                if found := children.read_text().split():
+                    return int(found[0])
+            time.sleep(0.005)
+        return None
 
     def finished(self) -> dict[str, str]:
         """Launches that are ok on disk, with the hash of all that their folders hold."""
@@ -127,7 +131,7 @@ def kill_often(sweep: Sweep, kills: int, rng: random.Random, total: int) -> Coun
         sweep.until(len(sweep.told()) + rng.randint(0, max(1, total // kills)))
         time.sleep(rng.random() * 0.3)
         victim = sweep.worker() if target == "worker" else process.pid
-        if process.poll() is not None or victim is None:  # nothing is left to kill, or not yet
+        if process.poll() is not None or victim is None:  # it came to its end: nothing is left to kill
             victim, target = process.pid, "driver"
         with contextlib.suppress(ProcessLookupError):
             os.kill(victim, signal.SIGKILL)
