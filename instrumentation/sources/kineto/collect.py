@@ -164,7 +164,7 @@ class Collector:
         )  # fmt: skip
 
     def _add_copies(self, events: list[Event], args: list[Args], common: dict[str, LongArray]) -> None:
-        kinds = np.array([copy_kinds(event.name) for event in events], dtype=np.int64)
+        kinds = np.array([copy_kinds(event.name) for event in events], dtype=np.int64).reshape(-1, 3)
         self._copies.add(
             **common, direction=kinds[:, 0], src_kind=kinds[:, 1], dst_kind=kinds[:, 2],
             size_bytes=sizes(_ints([own.bytes for own in args])), copy_count=filled(len(events)),

@@ -31,6 +31,21 @@ class TestTimes:
             assert nanoseconds([token, "1.5"]).tolist() == [absent, 1500]
             assert nanoseconds([token]).tolist() == [absent]
 
+    @pytest.mark.parametrize("gone", ["ts", "dur"])
+    @pytest.mark.parametrize("category", ["gpu_memcpy", "gpu_memset", "kernel", "cuda_runtime", "cpu_op", "overhead"])
+    def test_a_category_without_any_usable_time(self, kineto, made, gone, category):
+        events = [
+            made.call(100, 5, "cudaMemcpyAsync", 1), made.copy(110, 9, "HtoD (Pinned -> Device)", correlation=1),
+            made.kernel(130, 40, 2), made.event("gpu_memset", "Memset (Device)", 180, 4, device=0, stream=7),
+            made.event("cpu_op", "aten::to", 90, 40), made.event("overhead", "Buffer Flush", 90, 2),
+        ]  # fmt: skip
+        for event in events:
+            if event["cat"] == category:
+                del event[gone]
+        capture = read_capture(kineto(events))
+        assert capture.meta.configuration["invalid_rows"] == {category: 1}
+        assert sum(table.num_rows for table in capture.tables.values()) == len(events) - 1
+
     def test_true_and_false_are_no_times_among_ints(self):
         absent = nanoseconds([None])[0]
         assert nanoseconds([5, True, False, 1, 0]).tolist() == [5_000, absent, absent, 1_000, 0]
