@@ -103,7 +103,5 @@ def _limits(request: SizesRequest, source: SizesSource) -> SizesLimits:
 def _run(request: SizesRequest, source: SizesSource, view: SizesView, skip: int, ladder: Sizes) -> SizesView:
     from .sizing_run import measured_gain
 
-    if source.tree is None:
-        return replace(view, why_not="the recording does not say how its workload is run")
-    gain: SizesGain | str = measured_gain(source.tree, view.chosen.sizes, ladder, request, skip)
+    gain: SizesGain | str = measured_gain(source, view.chosen.sizes, ladder, request, skip)
     return replace(view, why_not=gain) if isinstance(gain, str) else replace(view, measured=(gain,))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,21 +18,25 @@ from .resolve import resolve
 from .spec import PointSpec
 
 if TYPE_CHECKING:
+    from ..analysis.sizes_costs import SizesCosts
     from .sizing import SizesRequest
+    from .sizing_source import SizesSource
 
 FIGURES = ("busy_ns", "span_ns")
 """Of the phase `forward`, the first one that was recorded: work where the device's work is known, else the span."""
 
 
 def measured_gain(
-    tree: Mapping[str, Any], chosen: Sequence[int], ladder: Sequence[int], request: SizesRequest, skip: int
+    source: SizesSource, chosen: Sequence[int], ladder: Sequence[int], request: SizesRequest, skip: int
 ) -> SizesGain | str:
     """The gain of `chosen` over `ladder`, or why it could not be measured.
 
     The steps that the list was chosen by are run as warm-up. One list runs behind the other; a step is compared with
-    that of the same number. Where requests arrive by the clock the two need not be the same step, which the interval
-    shows.
+    that of the same number. Requests arrive in the dry run's modelled time, so that it is the same step.
     """
+    tree = source.tree
+    if tree is None:
+        return "the recording does not say how its workload is run"
     found: list[LongArray] = []
     for sizes in (ladder, chosen):
         runner = {**(tree.get("runner") or {}), "capture_sizes": list(sizes), "max_capture_size": None}
@@ -43,10 +47,10 @@ def measured_gain(
         if runner.get("graph_mode") == "none":
             return "the recorded runner has graph_mode none"
         with tempfile.TemporaryDirectory() as folder:
-            recording = _recorded(resolve(section), Path(folder) / "recording", request.run)
+            recording = _recorded(resolve(section), Path(folder) / "recording", request.run, (source.costs, ladder))
             times = forward_times(recording, max(*chosen, *ladder))
         if times is None:
-            return "no device time of a forward was recorded; a list of sizes shows in nothing else"
+            return "no device time of a forward was recorded behind the steps that the list was chosen by"
         found.append(times)
     base, mine = found
     count = min(request.run, *map(len, found))
@@ -55,11 +59,16 @@ def measured_gain(
     return gain_of("vllm", base[:count] - mine[:count], float(base[:count].mean()))
 
 
-def _recorded(spec: PointSpec, folder: Path, steps: int) -> Recording:
+def _recorded(
+    spec: PointSpec, folder: Path, steps: int, paced_by: tuple[SizesCosts, Sequence[int]]
+) -> Recording:
     """The point's recording, every step behind the warm-up counted: what the probe costs is no matter here."""
     from .session import Session
+    from .sizing_dry import ModelledTime
+    from .sizing_pace import pace
 
     with closing(Session(spec, folder)) as session:
+        pace(session, ModelledTime(spec, *paced_by))
         session.run(LoopLimits(warmup_steps=session.warmup_steps, steps=steps))
         return session.finish(own_costs=False).recording
 

@@ -70,6 +70,29 @@ def test_limits(spec):
     assert drafted.decode_tokens == 3
 
 
+OPEN = """
+workload:
+  generator:
+    num_requests: 24
+    prompt: {kind: uniform, low: 4, high: 20}
+    output: {kind: uniform, low: 2, high: 24}
+    arrivals: {kind: poisson, rate: 400}
+runner: {graph_mode: full_and_piecewise, max_num_seqs: 24, max_num_batched_tokens: 128}
+device: sim
+"""
+
+
+def test_requests_that_arrive_by_the_clock_make_the_same_steps_on_a_slow_host(tmp_path):
+    # GIVEN requests whose arrivals the host of this test cannot keep up with
+    path = tmp_path / "open.yaml"
+    path.write_text(OPEN)
+    found = find_sizes(SizesRequest(path=path, run=1000, budget=4))
+    measured, predicted = found.measured[0], found.predicted[0]
+    # THEN every held-out step is run by both lists, and saves what was predicted
+    assert measured.steps == predicted.steps > 8
+    assert measured.mean_ns == pytest.approx(predicted.mean_ns, abs=2)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
