@@ -71,13 +71,16 @@ def resolve(tree: Mapping[str, Any], *, elsewhere: bool = False) -> PointSpec:
 
 
 def _device(spec: PointSpec, *, elsewhere: bool) -> DeviceName:
-    """The device that the point names, or what `auto` stands for; made once to see that it works, if that is here."""
+    """The device that the point names, or what `auto` stands for; made once to see that it works, if that is here.
+
+    A claim's is not: where it is absent, the arms fail with that as their reason, and the other claims go on.
+    """
     if elsewhere and spec.device == "auto":
         raise UsageError(
             "device: auto is decided by the machine at hand, and the points run on others; name it, as in --device cuda"
         )
     device = default_device() if spec.device == "auto" else spec.device
-    if not elsewhere or device == "sim":
+    if device == "sim" or (not elsewhere and spec.claim is None):
         _check_device(device, spec.calibration, spec.cost_model)
     return device
 

@@ -9,7 +9,10 @@ A finding is over launches: the mean and Student's 95 % interval. Against the ra
          |--------------------|     open: overlaps, but is wider than allowed and reaches out of the range
 
 All met: the claim holds. Some met and some broken: it holds where they are met. None met and some broken: it does not
-hold. Otherwise it is undecided, and where a premise is not met too.
+hold. Otherwise it is undecided.
+
+A premise is asked of each launch: one that does not meet it is left out, because it measured something else. Where most
+launches are, the claim is undecided.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import Literal
 
 from ..blocks import Interval, over_launches
 from .claim import Claim, Finding
+from .figures import mean
 from .points import ClaimData
 
 State = Literal["met", "broken", "open", "shown", "unmeasured"]
@@ -69,6 +73,8 @@ class JudgedClaim:
     verdict: Verdict
     findings: tuple[Judged, ...] = ()
     premises: tuple[Judged, ...] = ()
+    left_out: tuple[int, ...] = ()
+    """Launches that did not meet a premise."""
 
     @property
     def launches(self) -> int:
@@ -81,9 +87,35 @@ def judge(claim: Claim, data: ClaimData) -> JudgedClaim:
     """The claim in the light of `data`, which is its own points."""
     if not claim.findings or not data.points:
         return JudgedClaim(claim, Verdict("not_run"))
-    findings = tuple(judge_finding(finding, data) for finding in claim.findings)
+    launches = {point.launch for point in data.points}
+    left_out = {launch for launch in launches for premise in claim.premises if _fails(premise, data, launch)}
     premises = tuple(judge_finding(premise, data) for premise in claim.premises)
-    return JudgedClaim(claim, _verdict(findings, premises), findings, premises)
+    if _too_few(launches - left_out, launches):
+        left_out, unmet = set(), _unmet(claim, data)
+    else:
+        unmet = ""
+    kept = ClaimData([point for point in data.points if point.launch not in left_out])
+    findings = tuple(judge_finding(finding, kept) for finding in claim.findings)
+    return JudgedClaim(claim, _verdict(findings, unmet), findings, premises, tuple(sorted(left_out)))
+
+
+def _fails(premise: Finding, data: ClaimData, launch: int) -> bool:
+    """Whether a launch measured something else; one that has no such figure says nothing against itself."""
+    value = premise.figure.by_launch(data).get(launch)
+    return value is not None and not _inside(premise, value, value)
+
+
+def _too_few(kept: set[int], all_of_them: set[int]) -> bool:
+    return 2 * len(kept) < len(all_of_them)
+
+
+def _unmet(claim: Claim, data: ClaimData) -> str:
+    """The premise that is missed by most, in words."""
+    for premise in claim.premises:
+        level = mean(premise.figure.by_launch(data))
+        if level is not None and not _inside(premise, level, level):
+            return premise.name
+    return claim.premises[0].name
 
 
 def judge_finding(finding: Finding, data: ClaimData) -> Judged:
@@ -113,21 +145,23 @@ def _state(finding: Finding, interval: Interval, precise: bool | None) -> State:
         return "shown"
     if interval.low is None or interval.high is None:
         return "open"
-    low = float("-inf") if finding.low is None else finding.low
-    high = float("inf") if finding.high is None else finding.high
-    if interval.high < low or interval.low > high:
+    below = finding.low is not None and interval.high < finding.low
+    above = finding.high is not None and interval.low > finding.high
+    if below or above:
         return "broken"
-    inside = low <= interval.low and interval.high <= high
-    return "met" if inside or precise else "open"
+    return "met" if precise or _inside(finding, interval.low, interval.high) else "open"
 
 
-def _verdict(findings: Sequence[Judged], premises: Sequence[Judged]) -> Verdict:
+def _inside(finding: Finding, low: float, high: float) -> bool:
+    return (finding.low is None or finding.low <= low) and (finding.high is None or high <= finding.high)
+
+
+def _verdict(findings: Sequence[Judged], unmet: str) -> Verdict:
     judging = [judged for judged in findings if judged.finding.judges]
-    unmet = [judged for judged in premises if judged.state != "met"]
     if all(judged.state == "unmeasured" for judged in judging):
         return Verdict("unmeasured", reason=judging[0].reason if judging else "")
     if unmet:
-        return Verdict("undecided", reason=f"its premise is not met: {unmet[0].finding.name}")
+        return Verdict("undecided", reason=f"its premise is not met: {unmet}")
     met, broken = _names(judging, "met"), _names(judging, "broken")
     rest = (*_names(judging, "open"), *_names(judging, "unmeasured"))
     return Verdict(_code(met, broken, rest), met, broken, rest)

@@ -164,7 +164,7 @@ _ROWS, _HANDOFF = "workload.settings.num_reqs", "runner.token_handoff"
 
 
 def _packing(rows: int) -> tuple[Finding, ...]:
-    where, words = {_ROWS: rows, _HANDOFF: "sync"}, f"{rows} row{'s' if rows > 1 else ''}"
+    where, words = {_ROWS: rows, _HANDOFF: "sync", EVENTS: False}, f"{rows} row{'s' if rows > 1 else ''}"
     return (
         Finding(f"host's preparation, packed - separate, {words}", Difference(where, "packed", "separate", PREPARE),
                 words, None, -5 * US, "-6.6 us a copy", "host", ratio(where, "packed", "separate", PREPARE)),
@@ -173,7 +173,7 @@ def _packing(rows: int) -> tuple[Finding, ...]:
     )  # fmt: skip
 
 
-_PACKED_AHEAD = {_ROWS: 32, _HANDOFF: "async_auto"}
+_PACKED_AHEAD = {_ROWS: 32, _HANDOFF: "async_auto", EVENTS: False}
 E17 = Claim(
     "E17",
     "Packing the small inputs into one copy saves 5 us or more of the host's preparation at any number of rows, and"

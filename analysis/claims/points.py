@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -39,6 +40,10 @@ class ClaimPoint:
     reason: str = ""
 
 
+def _text(value: object) -> str:
+    return json.dumps(value)
+
+
 Where = Mapping[str, object]
 """Which cell: dotted path -> value. A cell is meant that has all of these."""
 
@@ -62,11 +67,22 @@ class ClaimData:
         for arm in arms:
             points = list(self._of(where, arm))
             if not points:
-                return f"arm {arm} was not measured"
+                return self._elsewhere(where, arm)
             failed = [point.reason for point in points if not point.turns]
             if failed:
                 return f"arm {arm}: {failed[0]}"
         return "no step of these arms has such a figure"
+
+    def _elsewhere(self, where: Where, arm: str) -> str:
+        """The same arm in the cell that differs least: what a run of an earlier spec has."""
+        others = [
+            [f"{path} {_text(point.cell.get(path))}, not {_text(value)}" for path, value in where.items()
+             if point.cell.get(path) != value]
+            for point in self.points if point.arm == arm
+        ]  # fmt: skip
+        if not others:
+            return f"arm {arm} was not measured"
+        return f"arm {arm} was measured with {' and '.join(min(others, key=len))}; run its spec again"
 
     def _of(self, where: Where, arm: str) -> Iterator[ClaimPoint]:
         for point in self.points:

@@ -50,7 +50,7 @@ def _point(point: Point, record: Mapping[str, Any] | None) -> ClaimPoint:
     assert name is not None
     tree = parameters(point.spec)
     arm = str(dig(tree, axis)) if axis else ""
-    cell = {path: value for path, value in flattened(point.choice) if path != axis}
+    cell = {path: value for path, value in _cell(point) if path != axis}
     if record is None or record["status"] != "ok":
         reason = "not measured yet" if record is None else str(record["reason"])
         return ClaimPoint(name, cell, arm, point.repeat, reason=reason)
@@ -62,6 +62,18 @@ def _point(point: Point, record: Mapping[str, Any] | None) -> ClaimPoint:
 def _turn(block: Mapping[str, Any], wanted: set[str]) -> Turn:
     series = {PERIOD: block["periods_ns"], **block.get("series", {})}
     return Turn(block["order"], {name: tuple(values) for name, values in series.items() if name in wanted})
+
+
+def _cell(point: Point) -> Iterator[tuple[str, Any]]:
+    """What the axes chose, and what figures depend on wherever it was said: the regime's settings, and events."""
+    measure, settings = point.spec.measure, point.spec.workload.settings
+    yield from ((path, value) for path, value in flattened(settings, "workload.settings.") if _plain(value))
+    yield "measure.device_events", measure.device_events
+    yield from flattened(point.choice)
+
+
+def _plain(value: object) -> bool:
+    return isinstance(value, str | int | float)
 
 
 def flattened(choice: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -28,7 +28,7 @@ How to read it
 - An interval is narrow enough when half of it is at most 5 us or 2 % of the times behind the figure (of the right arm
   for a difference; passed on where figures are divided). Column *half-width* gives both; `!` marks a wider one.
 - A claim **holds** when all its figures are met, **holds where** some are met, and **does not hold** when some are
-  broken and none is met. A premise that is not met leaves it undecided.
+  broken and none is met. A launch that does not meet a premise is left out; where most do not, the claim is undecided.
 - *expected* is what was written down before anything was measured. *host* marks figures of the host's time: they differ
   between machines, and two runs are compared by the ratio of the arms.
 """
@@ -81,10 +81,15 @@ def _claim(judged: JudgedClaim) -> str:
     titles = ("figure", "claimed", "measured (95 %)", "half-width", "expected", "")
     return "\n".join([
         f"## {claim.name}: {CODES[judged.verdict.code]}", "", claim.sentence, "",
-        f"- Arms: {claim.arms}", f"- Workload: {claim.workload}", f"- Launches: {judged.launches}",
+        f"- Arms: {claim.arms}", f"- Workload: {claim.workload}", f"- Launches: {_launches(judged)}",
         f"- Verdict: {verdict_words(judged.verdict)}", f"- Command: `perf sweep examples/claims/{claim.spec}`", "",
         table(titles, rows), "",
     ])  # fmt: skip
+
+
+def _launches(judged: JudgedClaim) -> str:
+    left_out = len(judged.left_out)
+    return f"{judged.launches}{f', and {left_out} left out that did not meet a premise' if left_out else ''}"
 
 
 def _row(judged: Judged, before: str) -> list[str]:

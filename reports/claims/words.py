@@ -17,19 +17,15 @@ def verdict_words(verdict: Verdict) -> str:
     """`holds`, `holds where the table has 8 MiB; not where ...`, `does not hold`, ..."""
     words = CODES[verdict.code]
     if verdict.code == "holds_where":
-        parts = [f"holds where {_listed(verdict.where)}"]
+        parts = [f"holds where: {'; '.join(verdict.where)}"]
         if verdict.not_where:
-            parts.append(f"not where {_listed(verdict.not_where)}")
+            parts.append(f"Not where: {'; '.join(verdict.not_where)}")
         if verdict.open:
-            parts.append(f"undecided where {_listed(verdict.open)}")
-        return "; ".join(parts)
+            parts.append(f"Undecided where: {'; '.join(verdict.open)}")
+        return ". ".join(parts)
     if verdict.code == "does_not_hold" and verdict.open:
-        return f"{words}; undecided where {_listed(verdict.open)}"
+        return f"{words}. Undecided where: {'; '.join(verdict.open)}"
     return f"{words}: {verdict.reason}" if verdict.reason else words
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return "; ".join(names) if len(names) < 2 else f"{', '.join(names[:-1])}, and {names[-1]}"
 
 
 def number(value: float, unit: Unit) -> str:

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# One run of all claims on the GPU at hand; OUT/claims.json has its raw turns. From the root of the checkout:
+#
+#     benchmarks/gpu/claims.sh OUT [SPEC ...]           # none: all of examples/claims
+#
+# A run that was cut short goes on with the same command on the same machine. Two runs, each on a machine of its own, are
+# copied to benchmarks/results/h200/claims_1.json and claims_2.json; then, without a GPU,
+#
+#     perf claims benchmarks/results/h200/claims_1.json benchmarks/results/h200/claims_2.json --out docs/claims.md
+out=$(realpath -m "$1")
+shift
+source "$(dirname "$(realpath "$0")")/../gpu_environment.sh"
+mkdir -p "$out"
+specs=("$@")
+[ ${#specs[@]} -gt 0 ] || specs=(examples/claims/*.yaml)
+if [ -e "$out/claims/plan.json" ]; then
+  python3 -m stepscope sweep --resume --out "$out/claims" | tail -3
+else
+  python3 -m stepscope sweep "${specs[@]}" --out "$out/claims" | tail -3
+fi
+python3 -m stepscope claims "$out/claims" --store "$out/claims.json"
