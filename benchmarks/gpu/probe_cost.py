@@ -11,6 +11,13 @@ device-bound decode of llama-1b. With --device cpu the first two of them show wh
 The number of calls that synchronise is counted by the profiler, in all arms. Rows that were not made while the host
 waited for the device are made between two blocks; what that takes is stated apart, a step.
 
+A host's speed drifts by more than what is looked for, so blocks are short and compared within their round: the figure
+of a launch is the median over rounds of (median of the arm's block - what the stripped source took in the same round:
+the mean of its two arms), with the interval of that median; of `again` it is the difference of the two. Rounds go
+forth and back, A B C C B A, and each pair of them begins with another arm, so that none has the place at the turn to
+itself. The measuring thread has a core to itself, all others of the process have the rest. Where memory lies is a
+launch's luck: launches are what is counted.
+
     python benchmarks/gpu/probe_cost.py --out benchmarks/results/h200/probe_cost.json
 """
 
@@ -20,16 +27,17 @@ import argparse
 import gc
 import importlib
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import stripped
@@ -38,9 +46,13 @@ import torch
 ARMS = ("stripped", "again", "off", "host", "events")
 BARE = ("stripped", "again")
 BOUNDS_US = {"off": 3, "host": 15, "events": 35}
+SETTLE = {"empty": 2, "bound": 0}
+"""Steps of a block that are not counted: they find the caches full of another arm's things. One more comes before
+these, with which the first period begins; a device-bound step leaves nothing in the caches anyway.
+"""
 SHAPES: dict[str, dict[str, Any]] = {
     "empty": {"model": "tiny", "num_reqs": 8, "prompt_len": 32, "max_model_len": 4096, "num_blocks": 4096},
-    "bound": {"model": "llama-1b", "num_reqs": 64, "prompt_len": 3000, "max_model_len": 8192, "num_blocks": 18_000},
+    "bound": {"model": "llama-1b", "num_reqs": 64, "prompt_len": 3000, "max_model_len": 8192, "num_blocks": 16_400},
 }
 SYNCHRONISING = ("cudaEventSynchronize", "cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaMemcpy")
 
@@ -48,9 +60,10 @@ SYNCHRONISING = ("cudaEventSynchronize", "cudaStreamSynchronize", "cudaDeviceSyn
 class Arm:
     """A runner of its own with its loop, from the package `stepscope` or from the stripped one."""
 
-    def __init__(self, name: str, device: str, shape: dict[str, Any], steps: int) -> None:
+    def __init__(self, name: str, device: str, shape: dict[str, Any], steps: int, settle: int) -> None:
         package = stripped.NAME if name in BARE else "stepscope"
         self.name = name
+        self.settle = settle
         self.rows_ns: list[float] = []  # a block: what making the rows took, a step
         load = lambda path: importlib.import_module(f"{package}.{path}")  # noqa: E731
         spec_of = load("experiments.resolve").resolve({
@@ -96,13 +109,13 @@ class Arm:
         self.loop.run(self._limits(steps=done + steps), progress=lambda answered, all_: times.append(now()))
         return [later - earlier for earlier, later in pairwise(times)]
 
-    def block(self, settle: int, steps: int) -> list[int]:
-        """One block; the rows that it made are dropped."""
-        periods = self.run(settle + steps)[settle:]
+    def block(self, steps: int) -> float:
+        """Median period of one block; the rows that it made are dropped."""
+        periods = self.run(self.settle + 1 + steps)[self.settle :]
         begin = time.perf_counter_ns()
         self.ledger.take()
-        self.rows_ns.append((time.perf_counter_ns() - begin) / (settle + steps))
-        return periods
+        self.rows_ns.append((time.perf_counter_ns() - begin) / (self.settle + 1 + steps))
+        return statistics.median(periods)
 
 
 def synchronising_calls(arm: Arm, steps: int) -> dict[str, float]:
@@ -117,56 +130,107 @@ def synchronising_calls(arm: Arm, steps: int) -> dict[str, float]:
     return {name: counts[name] / steps for name in SYNCHRONISING}
 
 
-def launch(device: str, shape: str, blocks: int, steps: int) -> dict[str, Any]:
-    """All arms of one process, in turns: raw periods by arm and block, and the synchronising calls."""
-    turns: ModuleType = importlib.import_module("stepscope.experiments.interleaved")
-    total = blocks * (steps + 10) + 200
+def core_to_itself() -> tuple[int, set[int]]:
+    """A core for the measuring thread, and those that are left for others: not its siblings."""
+    cores = sorted(os.sched_getaffinity(0))
+    mine = cores[len(cores) // 2]
+    siblings = Path(f"/sys/devices/system/cpu/cpu{mine}/topology/thread_siblings_list")
+    taken = {mine}
+    for part in siblings.read_text().strip().split(",") if siblings.exists() else ():
+        first, _, last = part.partition("-")
+        taken.update(range(int(first), int(last or first) + 1))
+    return mine, set(cores) - taken or set(cores)
+
+
+def turns(arms: int, rounds: int) -> Iterator[int]:
+    """0 1 2 | 2 1 0 | 1 2 0 | 0 2 1 | ..."""
+    for number in range(rounds):
+        order = [(number // 2 + place) % arms for place in range(arms)]
+        yield from reversed(order) if number % 2 else order
+
+
+def launch(chosen: argparse.Namespace) -> dict[str, Any]:
+    """All arms of one process, in turns: medians of the blocks by arm, and the synchronising calls."""
+    device, shape, blocks, steps = chosen.device, chosen.one, chosen.blocks, chosen.steps
+    settle = SETTLE[shape]
+    torch.set_num_threads(1)
+    mine, others = core_to_itself()
+    os.sched_setaffinity(0, others)  # of this thread, and of those that it starts from here on
     with ExitStack() as stack:
         for package in ("stepscope", stripped.NAME):
             stack.enter_context(importlib.import_module(f"{package}.runner.models.weights").shared_weights())
-        arms = [Arm(name, device, SHAPES[shape], total) for name in ARMS]
+        arms = [Arm(name, device, SHAPES[shape], blocks * (steps + settle + 1) + 200, settle) for name in ARMS]
+    os.sched_setaffinity(0, {mine})
     gc.collect()
     gc.freeze()
-    raw: dict[str, list[list[int]]] = {arm.name: [] for arm in arms}
-    for index in turns.turns(len(arms), blocks):
-        raw[ARMS[index]].append(arms[index].block(5, steps))
-    calls = {arm.name: synchronising_calls(arm, 20) for arm in arms} if device == "cuda" else {}
+    print("ready", flush=True)
+    sys.stdin.readline()
+    raw: dict[str, list[float]] = {arm.name: [] for arm in arms}
+    for index in turns(len(arms), blocks):
+        raw[ARMS[index]].append(round(arms[index].block(steps)))
+    calls = {arm.name: synchronising_calls(arm, 20) for arm in arms} if chosen.calls else {}
     for arm in arms:
         arm.device.close()
     rows_ns = {arm.name: statistics.median(arm.rows_ns) for arm in arms}
     return {
-        "shape": shape, "periods_ns": raw, "synchronising_calls_per_step": calls, "rows_between_blocks_ns": rows_ns,
+        "shape": shape, "block_medians_ns": raw, "steps_a_block": steps, "core": mine,
+        "synchronising_calls_per_step": calls, "rows_between_blocks_ns": rows_ns,
     }  # fmt: skip
 
 
-def costs_us(found: dict[str, Any]) -> dict[str, float]:
-    """Median over rounds of (median of the arm's block - median of the stripped block of the same round), in us."""
-    medians = {name: [statistics.median(block) for block in blocks] for name, blocks in found["periods_ns"].items()}
-    base = medians["stripped"]
-    return {
-        name: statistics.median(a - b for a, b in zip(values, base, strict=True)) / 1e3
-        for name, values in medians.items()
-    }  # fmt: skip
+def cost_us(found: dict[str, Any], arm: str) -> tuple[float, float, float]:
+    """The median over rounds of arm - stripped source, and its 95 % interval by order statistics, in us."""
+    blocks = found["block_medians_ns"]
+    base = blocks["stripped"]
+    if arm not in BARE:
+        base = [(one + other) / 2 for one, other in zip(*(blocks[bare] for bare in BARE), strict=True)]
+    differences = sorted(a - b for a, b in zip(blocks[arm], base, strict=True))
+    reach = round(0.98 * len(differences) ** 0.5)
+    middle = (len(differences) - 1) // 2
+    low, high = differences[max(middle - reach, 0)], differences[min(middle + 1 + reach, len(differences) - 1)]
+    return statistics.median(differences) / 1e3, low / 1e3, high / 1e3
 
 
 def table(launches: list[dict[str, Any]]) -> str:
     """One line an arm and shape: period, cost against stripped by launch, share, synchronising calls."""
-    lines = [f"{'shape':8}{'arm':10}{'period us':>10}  cost us by launch (bound)"]
+    lines = [f"{'shape':8}{'arm':10}{'period us':>10}  cost us: median of launches (bound), each with its interval"]
     for shape in dict.fromkeys(found["shape"] for found in launches):
         mine = [found for found in launches if found["shape"] == shape]
         for name in ARMS:
-            blocks = [statistics.median(block) for found in mine for block in found["periods_ns"][name]]
-            costs = [costs_us(found)[name] for found in mine]
-            period = statistics.median(blocks) / 1e3
-            said = ", ".join(f"{cost:.2f}" for cost in costs)
-            calls = sum(mine[0]["synchronising_calls_per_step"].get(name, {}).values())
+            costs = [cost_us(found, name) for found in mine]
+            middle = statistics.median(cost for cost, _, _ in costs)
+            period = statistics.median(block for found in mine for block in found["block_medians_ns"][name]) / 1e3
+            said = ", ".join(f"{cost:.2f} [{low:.2f} {high:.2f}]" for cost, low, high in costs)
+            calls = [found["synchronising_calls_per_step"] for found in mine if found["synchronising_calls_per_step"]]
             rows = statistics.median(found["rows_between_blocks_ns"][name] for found in mine) / 1e3
-            share = f"{100 * statistics.median(costs) / period:.2f} %"
+            counted = f"  sync calls {sum(calls[0][name].values()):g}" if calls else ""
             lines.append(
-                f"{shape:8}{name:10}{period:10.1f}  {said} ({BOUNDS_US.get(name, 0)})  {share}  sync calls {calls:g}"
-                f"  rows {rows:.1f} us"
+                f"{shape:8}{name:10}{period:10.1f}  {middle:.2f} ({BOUNDS_US.get(name, 0)}): {said}"
+                f"  {100 * middle / period:.3f} %{counted}  rows {rows:.1f} us"
             )
     return "\n".join(lines)
+
+
+def run_all(chosen: argparse.Namespace) -> list[dict[str, Any]]:
+    """One process a launch. They are built side by side, then wait for their turns."""
+    started = []
+    for shape in chosen.shapes:
+        for _ in range(chosen.launches[shape]):
+            command = [sys.executable, __file__, "--one", shape, "--device", chosen.device,
+                       "--blocks", str(chosen.blocks[shape]), "--steps", str(chosen.steps[shape])]  # fmt: skip
+            command += ["--calls"] if chosen.device == "cuda" and not started else []
+            started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+    for process in started:
+        assert process.stdout is not None
+        process.stdout.readline()
+    launches = []
+    for process in started:
+        said, _ = process.communicate("go\n")
+        if process.returncode:
+            raise SystemExit(f"a launch ended with {process.returncode}")
+        launches.append(json.loads(said.splitlines()[-1]))
+        print(table(launches[-1:]), flush=True)
+    return launches
 
 
 def main() -> None:
@@ -174,25 +238,20 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--device", default="cuda")
     options.add_argument("--shapes", nargs="+", default=["empty", "bound"], choices=list(SHAPES))
-    options.add_argument("--launches", type=int, default=3)
-    options.add_argument("--blocks", type=int, default=24)
-    options.add_argument("--steps", type=int, default=40)
+    options.add_argument("--launches", type=json.loads, default={"empty": 3, "bound": 2}, help="by shape")
+    options.add_argument("--blocks", type=json.loads, default={"empty": 240, "bound": 400}, help="rounds, by shape")
+    options.add_argument("--steps", type=json.loads, default={"empty": 8, "bound": 1}, help="steps a block, by shape")
     options.add_argument("--out", type=Path)
     options.add_argument("--one", help=argparse.SUPPRESS)
+    options.add_argument("--calls", action="store_true", help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.one:
         with tempfile.TemporaryDirectory() as folder:
             count = stripped.make_stripped(Path(folder))
-            found = launch(chosen.device, chosen.one, chosen.blocks, chosen.steps)
+            found = launch(chosen)
         print(json.dumps({**found, "calls_taken_out": count}))
         return
-    launches = []
-    for shape in chosen.shapes:
-        for _ in range(chosen.launches):
-            command = [sys.executable, __file__, "--one", shape, "--device", chosen.device,
-                       "--blocks", str(chosen.blocks), "--steps", str(chosen.steps)]  # fmt: skip
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            launches.append(json.loads(done.stdout.splitlines()[-1]))
+    launches = run_all(chosen)
     if chosen.out:
         gpu = torch.cuda.get_device_name() if chosen.device == "cuda" else "none"
         record = {"gpu": gpu, "torch": torch.__version__, "command": " ".join(sys.argv), "launches": launches}

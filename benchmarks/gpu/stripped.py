@@ -1,8 +1,8 @@
 """The package with every call to the probe taken out of its source, under another name: the truth to measure against.
 
-`with probe.range(...)`, also where the range was kept in a name, `with step.phase(...)` and `with probe.step(...)` give
-way to their bodies, figures that are noted for the probe to nothing. The copy lies in a temporary folder; the checkout
-is not touched.
+`probe.timed(name, function)` and `probe.timed_phase` give way to the function; `with probe.range(...)`, also where the
+range was kept in a name, `with step.phase(...)` and `with probe.step(...)` to their bodies; figures that are noted for
+the probe to nothing. The copy lies in a temporary folder; the checkout is not touched.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ NAME = "stepscope_stripped"
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("analysis", "experiments", "instrumentation", "runner", "workloads")
 STRIPPED = ("runner", "experiments/loop.py")
+WRAPPERS = {"timed", "timed_phase"}
 PROBE_CALLS = {"range", "ranged", "phase", "step"}
 
 
@@ -39,13 +40,19 @@ class _Strip(ast.NodeTransformer):
         unbound: list[ast.stmt] = [ast.Assign([name], ast.Constant(None)) for name in names]
         return unbound + node.body
 
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if _name(node.func) not in WRAPPERS or not _is_named(node):
+            return node
+        self.taken_out += 1
+        return node.args[1]
+
     def visit_If(self, node: ast.If) -> ast.AST | None:
         self.generic_visit(node)
         if isinstance(node.test, ast.Attribute) and node.test.attr == "keeps_figures":
             self.taken_out += 1
             return None
         return node
-
 
     def _is_scope(self, node: ast.expr) -> bool:
         return _is_probe_call(node) or _name(node) in self._kept
@@ -59,6 +66,10 @@ def _name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
+def _is_named(node: ast.Call) -> bool:
+    return bool(node.args) and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
+
+
 def _kept_ranges(node: ast.Assign) -> list[str]:
     """Names that an assignment gives to ranges of the probe, as in `self._a, self._b = probe.range("a"), 7`."""
     values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
@@ -66,9 +77,10 @@ def _kept_ranges(node: ast.Assign) -> list[str]:
     for target in node.targets:
         targets = target.elts if isinstance(target, ast.Tuple) else [target]
         pairs = zip(targets, values, strict=False)
-        names += [_name(at) for at, value in pairs if isinstance(value, ast.Call) and _name(value.func) == "range"
-                  and any(isinstance(argument, ast.Constant) and isinstance(argument.value, str)
-                          for argument in value.args)]  # fmt: skip
+        names += [
+            _name(at) for at, value in pairs
+            if isinstance(value, ast.Call) and _name(value.func) == "range" and _is_named(value)
+        ]  # fmt: skip
     return names
 
 

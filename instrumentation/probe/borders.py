@@ -26,8 +26,6 @@ from .phases import PendingPhases
 from .ranges import NamedRange
 
 MAX_CROSSINGS = 64
-WHOLE = (None, None, True)
-"""What a use that was noted in three parts has for marks."""
 
 
 class Scope(Protocol):
@@ -52,8 +50,8 @@ class StepRecord(Protocol):
         ...
 
 
-Use = tuple[Scope, int, int, int | None, tuple[Any, ...]]
-"""(scope, start_ns, end_ns, step, what a phase noted behind that). Plain: one is made for each row."""
+Use = tuple[int | None, tuple[Any, ...]]
+"""(step, the note as a tuple). Plain: one is made for each row."""
 
 
 class BorderLog:
@@ -116,7 +114,7 @@ class BorderLog:
             elif entry[1] is None:
                 continue  # its step ended first and closed it
             elif entry[1] >= last_end_ns:
-                uses.append((entry[0], entry[1], entry[2], number, entry[3:]))
+                uses.append((number, entry))
             else:
                 uses.append(_clipped(entry, ended, number))
         return uses
@@ -130,17 +128,19 @@ class BorderLog:
         self._open = None
         for scope in opened:
             if scope.start_ns is not None and step.start_ns <= scope.start_ns < step.end_ns:
-                uses.append((scope, scope.start_ns, step.end_ns, step.number, ()))
+                uses.append((step.number, (scope, scope.start_ns, step.end_ns)))
                 scope.start_ns = None
         ended.append(step)
         self._ended.append(step)
 
     def _write(self, uses: list[Use]) -> None:
         append, lane = self._spans.append, self._lane
-        for (scope, start_ns, end_ns, step, phase), depth in zip(uses, self._depths(uses), strict=True):
-            append((step, lane, scope.name, scope.kind, depth, start_ns, end_ns, 0, None))
-            if phase and scope.kind == "phase":
-                begin, end, whole = phase
+        for (step, note), depth in zip(uses, self._depths(uses), strict=True):
+            scope, start_ns, end_ns = note[:3]
+            kind = scope.kind
+            append((step, lane, scope.name, kind, depth, start_ns, end_ns, 0, None))
+            if kind == "phase" and len(note) > 3:
+                begin, end, whole = note[3:]
                 self._pending.add(step, scope.name, end_ns - start_ns if whole else None, begin, end)
 
     def _depths(self, uses: list[Use]) -> list[int]:
@@ -149,14 +149,14 @@ class BorderLog:
         The order of the ends is that of the list, which two equal times do not change.
         """
         outside = [scope.start_ns for scope in self._scopes() if scope.start_ns is not None]
-        starts = [use[1] for use in uses]
+        starts = [note[1] for _, note in uses]
         depths = [0] * len(uses)
         around: list[int] = []
         for at in sorted(range(len(uses) - 1, -1, -1), key=starts.__getitem__):
             while around and around[-1] < at:
-                left = uses[around.pop()]
+                left = uses[around.pop()][1]
                 if left[2] > starts[at]:
-                    self.crossings.append((left[0].name, uses[at][0].name))
+                    self.crossings.append((left[0].name, uses[at][1][0].name))
             depths[at] = len(around)
             if outside:
                 depths[at] += sum(opened <= starts[at] for opened in outside)
@@ -168,26 +168,30 @@ def _is_step(entry: Any) -> bool:
     return not isinstance(entry, tuple | int | NamedRange)
 
 
-def _joined(entries: Sequence[Any]) -> Iterator[Any]:
+def _joined(entries: Iterable[Any]) -> Iterator[Any]:
     """The entries, with uses that were noted in three parts as tuples like the others."""
-    at = 0
-    while at < len(entries):
-        entry, times = entries[at], entries[at + 1 : at + 3]
-        if isinstance(entry, NamedRange):
-            if [type(time) for time in times] == [int, int]:
-                yield (entry, *times, *WHOLE)
-                at += 2
-        elif not isinstance(entry, int):
+    scope = start_ns = None
+    for entry in entries:
+        kind = type(entry)
+        if kind is int:
+            if start_ns is not None:
+                yield scope, start_ns, entry, None, None, True
+                scope = start_ns = None
+            elif scope is not None:
+                start_ns = entry
+        elif kind is NamedRange:
+            scope, start_ns = entry, None
+        else:
+            scope = start_ns = None
             yield entry
-        at += 1
 
 
 def _clipped(entry: tuple[Any, ...], ended: Sequence[StepRecord], number: int | None) -> Use:
     """A use that began before the last of the steps ended: it ends with its own step, if it began in one."""
-    scope, start_ns, end_ns, *phase = entry
+    scope, start_ns = entry[:2]
     for step in reversed(ended):
         if step.start_ns <= start_ns:
             if start_ns < step.end_ns:
-                return scope, start_ns, step.end_ns, step.number, ()
+                return step.number, (scope, start_ns, step.end_ns)
             break
-    return scope, start_ns, end_ns, number, tuple(phase)
+    return number, entry
