@@ -228,7 +228,7 @@ def report_sweep(store: SweepStore) -> str:
         write_atomically(page, render_sweep(view, "html"))
     except OSError as error:
         raise UsageError(
-            f"{page}: cannot be written ({error.strerror}); its points are kept: make room, then perf report {store.root}"
+            f"{page}: cannot be written ({error.strerror}); points are kept: make room, then perf report {store.root}"
         ) from error
     return f"{render_sweep(view, 'text').rstrip()}\n\nreport: {page}"
 

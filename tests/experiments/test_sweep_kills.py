@@ -38,12 +38,14 @@ DRIVE = """\
 import sys
 from pathlib import Path
 from stepscope.cli.sweep_progress import watch_sweep
+from stepscope.experiments.driver import SweepOptions
 from stepscope.experiments.store import SweepStore
 from stepscope.experiments.sweep import run_sweep
 from stepscope.experiments.workers.launcher import Workers
 from stepscope.experiments.workers.process import WorkerProcess
 store = SweepStore.resume(Path(sys.argv[1]), None)
-run_sweep(store, watch_sweep("json"), lambda scratch: Workers([WorkerProcess(scratch, work="odd_work:brief")]))
+workers = lambda scratch: Workers([WorkerProcess(scratch, work="odd_work:brief")])
+run_sweep(store, watch_sweep("json"), workers, SweepOptions(allow_mixed=True))  # somebody may edit the source meanwhile
 """
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")
