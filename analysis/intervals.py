@@ -25,10 +25,13 @@ def intervals(values: npt.ArrayLike) -> Intervals:
 def merge(values: npt.ArrayLike) -> Intervals:
     """The union of the intervals as a sorted set; touching intervals become one."""
     found = intervals(values)
-    found = found[found[:, 1] > found[:, 0]]
+    solid = found[:, 1] > found[:, 0]
+    if not solid.all():
+        found = found[solid]
     if not len(found):
         return found
-    found = found[np.argsort(found[:, 0], kind="stable")]
+    if (found[1:, 0] < found[:-1, 0]).any():  # captures are in order nearly always, merged sets are always
+        found = found[np.argsort(found[:, 0], kind="stable")]
     reach = np.maximum.accumulate(found[:, 1])
     heads = np.flatnonzero(np.concatenate(([True], found[1:, 0] > reach[:-1])))
     tails = np.concatenate((heads[1:] - 1, [len(found) - 1]))
