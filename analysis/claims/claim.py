@@ -42,6 +42,10 @@ class Finding:
         """Whether it has a range."""
         return self.low is not None or self.high is not None
 
+    def allows(self, low: float, high: float) -> bool:
+        """Whether all of [low, high] lies in the range."""
+        return (self.low is None or self.low <= low) and (self.high is None or high <= self.high)
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:

@@ -102,7 +102,7 @@ def judge(claim: Claim, data: ClaimData) -> JudgedClaim:
 def _fails(premise: Finding, data: ClaimData, launch: int) -> bool:
     """Whether a launch measured something else; one that has no such figure says nothing against itself."""
     value = premise.figure.by_launch(data).get(launch)
-    return value is not None and not _inside(premise, value, value)
+    return value is not None and not premise.allows(value, value)
 
 
 def _too_few(kept: set[int], all_of_them: set[int]) -> bool:
@@ -113,7 +113,7 @@ def _unmet(claim: Claim, data: ClaimData) -> str:
     """The premise that is missed by most, in words."""
     for premise in claim.premises:
         level = mean(premise.figure.by_launch(data))
-        if level is not None and not _inside(premise, level, level):
+        if level is not None and not premise.allows(level, level):
             return premise.name
     return claim.premises[0].name
 
@@ -149,11 +149,7 @@ def _state(finding: Finding, interval: Interval, precise: bool | None) -> State:
     above = finding.high is not None and interval.low > finding.high
     if below or above:
         return "broken"
-    return "met" if precise or _inside(finding, interval.low, interval.high) else "open"
-
-
-def _inside(finding: Finding, low: float, high: float) -> bool:
-    return (finding.low is None or finding.low <= low) and (finding.high is None or high <= finding.high)
+    return "met" if precise or finding.allows(interval.low, interval.high) else "open"
 
 
 def _verdict(findings: Sequence[Judged], unmet: str) -> Verdict:

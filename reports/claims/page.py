@@ -77,7 +77,8 @@ def _verdicts(runs: Sequence[RunView]) -> str:
 
 def _claim(judged: JudgedClaim) -> str:
     claim = judged.claim
-    rows = [_row(one, "") for one in judged.findings] + [_row(one, "premise: ") for one in judged.premises]
+    rows = [_row(one, one.finding.name, _state(one)) for one in judged.findings]
+    rows += [_row(one, f"premise: {one.finding.name}", _met_in(one)) for one in judged.premises]
     titles = ("figure", "claimed", "measured (95 %)", "half-width", "expected", "")
     return "\n".join([
         f"## {claim.name}: {CODES[judged.verdict.code]}", "", claim.sentence, "",
@@ -92,14 +93,20 @@ def _launches(judged: JudgedClaim) -> str:
     return f"{judged.launches}{f', and {left_out} left out that did not meet a premise' if left_out else ''}"
 
 
-def _row(judged: Judged, before: str) -> list[str]:
-    finding = judged.finding
-    host = " *(host)*" if finding.bound == "host" else ""
-    state = "" if judged.state == "shown" else judged.state
+def _row(judged: Judged, name: str, state: str) -> list[str]:
+    host = " *(host)*" if judged.finding.bound == "host" else ""
     return [
-        f"{before}{finding.name}{host}", range_words(judged), found_words(judged), width_words(judged),
-        finding.expected or "", state,
+        f"{name}{host}", range_words(judged), found_words(judged), width_words(judged), judged.finding.expected, state,
     ]  # fmt: skip
+
+
+def _state(judged: Judged) -> str:
+    return "" if judged.state == "shown" else judged.state
+
+
+def _met_in(premise: Judged) -> str:
+    met = sum(premise.finding.allows(value, value) for value in premise.by_launch)
+    return f"met in {met} of {len(premise.by_launch)} launches"
 
 
 def _waiting(waiting: Sequence[JudgedClaim]) -> str:

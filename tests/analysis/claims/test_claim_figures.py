@@ -1,0 +1,77 @@
+"""Figures of claims by hand: what a launch says, and how wide its interval may be."""
+
+import pytest
+from stepscope.analysis.claims.figures import Difference, Less, Level, Removed, Share, ratio, time_allowed
+from stepscope.analysis.claims.points import ClaimData, ClaimPoint
+
+from .claim_points import launches, point
+
+
+def test_a_difference_is_of_steps_in_the_same_place_of_the_same_round() -> None:
+    # GIVEN arms whose second step takes 100 more in both, and a right arm with one spoilt step
+    left, right = point("left", 0, [[1000, 1100], [1000, 1100]]), point("right", 0, [[900, 1000], [900, 90_000]])
+    # THEN the launch says 100, whatever the spoilt step did
+    assert Difference({}, "left", "right").by_launch(ClaimData([left, right])) == {0: 100.0}
+
+
+def test_an_odd_last_round_does_not_count_because_growth_would_fall_on_one_arm() -> None:
+    left = point("left", 0, [[10], [20], [999]])
+    right = point("right", 0, [[0], [20], [0]])
+    assert Difference({}, "left", "right").by_launch(ClaimData([left, right])) == {0: 5.0}
+
+
+def test_steps_without_a_value_are_left_out_and_launches_of_one_arm_alone_too() -> None:
+    left = [point("left", 0, [[10, None, 30]]), point("left", 1, [[10, 10, 10]])]
+    right = [point("right", 0, [[1, 2, 3]])]
+    figure = Difference({}, "left", "right")
+    assert figure.by_launch(ClaimData([*left, *right])) == {0: 18.0}
+    assert Difference({}, "left", "right", "nowhere_ns").by_launch(ClaimData([*left, *right])) == {}
+
+
+def test_by_turn_the_sum_counts_and_not_how_it_falls_into_steps() -> None:
+    # GIVEN two steps in flight: a late token makes one period long and the next one short
+    left = point("left", 0, [[2000, 2000, 2000], [5000, 500, 500], [2000, 2000, 2000], [2000, 2000, 2000]])
+    right = point("right", 0, [[1900, 1900, 1900]] * 4)
+    data = ClaimData([left, right])
+    assert Difference({}, "left", "right", by="turn").by_launch(data) == {0: 100.0}
+    assert Level({}, "left", by="turn").by_launch(data) == {0: 2000.0}
+
+
+def test_figures_of_figures_are_made_launch_by_launch() -> None:
+    data = ClaimData(launches(lambda arm, launch: (4000 if arm == "left" else 1000) * (1 + launch)))
+    level, other = Level({}, "left"), Level({}, "right")
+    assert Share(level, other).by_launch(data) == dict.fromkeys(range(5), 4.0)
+    assert ratio({}, "left", "right").by_launch(data) == dict.fromkeys(range(5), 4.0)
+    assert Removed(other, level).by_launch(data) == dict.fromkeys(range(5), 0.75)
+    assert Less(level, other).by_launch(data) == {launch: 3000.0 * (1 + launch) for launch in range(5)}
+
+
+def test_a_share_of_nothing_is_none() -> None:
+    data = ClaimData(launches(lambda arm, launch: 0 if arm == "right" else 5))
+    assert Share(Level({}, "left"), Level({}, "right")).by_launch(data) == {}
+
+
+@pytest.mark.parametrize(("time_ns", "allowed"), [(0, 5_000), (250_000, 5_000), (1_000_000, 20_000), (-1e6, 20_000)])
+def test_a_time_is_known_well_enough_at_5_us_or_2_percent(time_ns: float, allowed: float) -> None:
+    assert time_allowed(time_ns) == allowed
+
+
+def test_widths_pass_through_differences_and_quotients() -> None:
+    data = ClaimData(launches(lambda arm, launch: 2_000_000 if arm == "left" else 1_000_000))
+    assert Difference({}, "left", "right").allowed(data) == 20_000  # of the right arm
+    # 40 us of the part, and 2 x 20 us of the whole, over 1 ms
+    assert Share(Level({}, "left"), Level({}, "right")).allowed(data) == pytest.approx(0.08)
+    assert Less(Level({}, "left"), Level({}, "right")).allowed(data) == 40_000
+    assert Share(Level({}, "left"), Level({}, "nobody")).allowed(data) is None
+
+
+def test_cells_are_told_apart_and_what_is_missing_says_why() -> None:
+    one, two = launches(lambda arm, launch: 10, cell={"w": 1}), launches(lambda arm, launch: 20, cell={"w": 2})
+    failed = ClaimPoint("E0", {"w": 3}, "left", 0, reason="out of memory")
+    data = ClaimData([*one, *two, failed])
+    assert Level({"w": 2}, "left").by_launch(data)[0] == 20.0
+    assert Level({"w": 3}, "left").missing(data) == "arm left: out of memory"
+    assert Level({"w": 4}, "left").missing(data) == "arm left was measured with w 1, not 4; run its spec again"
+    assert Level({"w": 1}, "none").missing(data) == "arm none was not measured"
+    assert Level({"w": 1}, "left", "nowhere_ns").missing(data) == "no step of these arms has such a figure"
+    assert Share(Level({"w": 1}, "left"), Level({"w": 3}, "left")).missing(data) == "arm left: out of memory"

@@ -1,0 +1,66 @@
+"""Two runs of the same claims: verdicts, intervals of device times, ratios of arms for host times."""
+
+from stepscope.analysis.blocks import Interval
+from stepscope.analysis.claims.claim import Claim, Finding
+from stepscope.analysis.claims.figures import Difference, ratio
+from stepscope.analysis.claims.judge import JudgedClaim, judge
+from stepscope.analysis.claims.points import ClaimData
+from stepscope.analysis.claims.runs import compare_runs, overlapping
+
+from .claim_points import launches
+
+FIGURE = Difference({}, "left", "right")
+DEVICE = Claim("E1", "s", "a", findings=(Finding("d", FIGURE, "here", 60e3, None, bound="device"),))
+HOST = Claim("E2", "s", "a", findings=(
+    Finding("h", FIGURE, "here", 60e3, None, bound="host", same=ratio({}, "left", "right")),
+))  # fmt: skip
+
+
+def run(claim: Claim, slow: float, difference_us: float) -> JudgedClaim:
+    """A machine that is `slow` times as slow."""
+    return judge(claim, ClaimData(launches(
+        lambda arm, launch: round(slow * 1e3 * (100 + (difference_us + launch / 10 if arm == "left" else 0)))
+    )))  # fmt: skip
+
+
+def test_equal_runs_have_the_same_verdicts_and_overlap() -> None:
+    first = [run(DEVICE, 1, 80), run(HOST, 1, 80)]
+    found = compare_runs(first, [run(DEVICE, 1, 80.05), run(HOST, 1, 80)])
+    assert found.same_verdicts == len(found.claims) == 2
+    assert (found.overlaps("device"), found.overlaps("host")) == ((1, 1), (1, 1))
+
+
+def test_a_slower_host_moves_times_and_not_the_ratio_of_the_arms() -> None:
+    found = compare_runs([run(DEVICE, 1, 80), run(HOST, 1, 80)], [run(DEVICE, 1.7, 80), run(HOST, 1.7, 80)])
+    assert found.same_verdicts == 2
+    assert found.overlaps("device") == (0, 1)
+    assert found.overlaps("host") == (1, 1)
+
+
+def test_another_verdict_is_told() -> None:
+    found = compare_runs([run(DEVICE, 1, 80)], [run(DEVICE, 1, 20)])
+    assert found.same_verdicts == 0
+    assert [claim.same for claim in found.claims] == [False]
+    assert (found.claims[0].first.code, found.claims[0].second.code) == ("holds", "does_not_hold")
+
+
+def test_it_is_another_verdict_where_the_claim_holds_somewhere_else() -> None:
+    two = Claim("E3", "s", "a", findings=(
+        Finding("small", FIGURE, "small", None, 12e3), Finding("large", FIGURE, "large", 60e3, None)
+    ))  # fmt: skip
+    small, large = run(two, 1, 5), run(two, 1, 80)
+    assert small.verdict.code == large.verdict.code == "holds_where"
+    assert compare_runs([small], [large]).same_verdicts == 0
+
+
+def test_claims_that_one_run_does_not_have_are_not_compared() -> None:
+    waiting = Claim("E9", "s", "a")
+    assert compare_runs([run(DEVICE, 1, 80), judge(waiting, ClaimData([]))], [run(HOST, 1, 80)]).claims == ()
+
+
+def test_intervals_overlap_when_they_have_a_point_in_common() -> None:
+    one = Interval(5, 0, 10, 5)
+    assert overlapping(one, Interval(15, 10, 20, 5)) is True
+    assert overlapping(one, Interval(16, 11, 21, 5)) is False
+    assert overlapping(one, Interval(16, None, None, 1)) is None
+    assert overlapping(None, one) is None

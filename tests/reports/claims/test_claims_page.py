@@ -1,0 +1,144 @@
+"""The page of the claims: every word of a small one, and how figures become words."""
+
+import textwrap
+
+import pytest
+from stepscope.analysis.blocks import Interval
+from stepscope.analysis.claims.claim import Claim, Finding
+from stepscope.analysis.claims.figures import Difference, Level, Removed, ratio
+from stepscope.analysis.claims.judge import Judged, Verdict, judge
+from stepscope.analysis.claims.points import ClaimData, ClaimPoint, Turn
+from stepscope.reports.claims.page import HEAD, render_claims
+from stepscope.reports.claims.view import RunView
+from stepscope.reports.claims.words import found_words, interval_words, range_words, verdict_words, width_words
+
+LARGE, SMALL = {"w": 8}, {"w": 1}
+CLAIM = Claim(
+    "E1", "First is faster.", "`order`: first, last", "8 rows",
+    (
+        Finding("last - first, large", Difference(LARGE, "last", "first"), "the table is large", 60e3, None,
+                "+60 to +100 us", "host", ratio(LARGE, "last", "first")),
+        Finding("last - first, small", Difference(SMALL, "last", "first"), "the table is small", None, 12e3),
+        Finding("first, tiny", Level({"w": 0}, "first")),
+    ),
+    (Finding("the host's share", Removed(Level(LARGE, "first", "wait_ns"), Level(LARGE, "first")), "", None, 0.9,
+             bound="host"),),
+    "e01.yaml",
+)  # fmt: skip
+WAITING = Claim("E2", "It waits.", "`x`: a, b")
+
+
+def view(file: str, more_ns: int = 0) -> RunView:
+    points = []
+    for launch in range(3):
+        for arm in ("first", "last"):
+            for cell, late in ((LARGE, 80_000), (SMALL, 30_000)):
+                value = 1_000_000 + (late + more_ns + 100 * launch if arm == "last" else 0)
+                turn = Turn(0, {"period_ns": (value,), "wait_ns": (400_000 if launch else 20_000,)})
+                points.append(ClaimPoint("E1", cell, arm, launch, (turn,)))
+    judged = (judge(CLAIM, ClaimData(points)), judge(WAITING, ClaimData([])))
+    machine = {"gpu_name": "NVIDIA H200", "gpu_driver": "580", "torch": "2.11", "cpu_model": "Xeon"}
+    return RunView(file, "2026-11-30", machine, "perf sweep e01.yaml", judged)
+
+
+PAGE = """
+## Runs
+
+| run | date | GPU | driver | torch | CPU | times | raw turns |
+|---|---|---|---|---|---|---|---|
+| 1 | 2026-11-30 | NVIDIA H200 | 580 | 2.11 | Xeon | measured | `one.json` |
+
+Made with `perf sweep e01.yaml`.
+
+## Verdicts
+
+|  | claim | verdict |
+|---|---|---|
+| E1 | First is faster. | holds where: the table is large. Not where: the table is small |
+| E2 | It waits. | not yet run |
+
+## E1: holds where
+
+First is faster.
+
+- Arms: `order`: first, last
+- Workload: 8 rows
+- Launches: 2, and 1 left out that did not meet a premise
+- Verdict: holds where: the table is large. Not where: the table is small
+- Command: `perf sweep examples/claims/e01.yaml`
+
+| figure | claimed | measured (95 %) | half-width | expected |  |
+|---|---|---|---|---|---|
+| last - first, large *(host)* | 60 us or more | 80.2 (79.5 to 80.8) us | 0.6 of 20.0 | +60 to +100 us | met |
+| last - first, small | 12 us or less | 30.1 (29.5 to 30.8) us | 0.6 of 20.0 |  | broken |
+| first, tiny | shown | null: arm first was measured with w 8, not 0; run its spec again | - |  | unmeasured |
+| premise: the host's share *(host)* | 0.9 or less | 0.727 (0.182 to 1.272) | 0.545 of 0.011 ! |  | met in 2 of 3 launches |
+
+## Not yet run
+
+- E2: It waits. (`x`: a, b)
+"""
+
+
+def test_every_word_of_a_page_of_one_run() -> None:
+    page = render_claims([view("one.json")])
+    head = HEAD.format(command="perf claims benchmarks/results/h200/one.json --out docs/claims.md")
+    assert page == head + PAGE
+
+
+def test_a_repetition_stands_beside_the_run() -> None:
+    page = render_claims([view("one.json"), view("two.json")])
+    assert "benchmarks/results/h200/one.json benchmarks/results/h200/two.json --out" in page
+    assert "| E1 | First is faster. | holds where: the table is large. Not where: the table is small | same |" in page
+    expected = textwrap.dedent("""\
+        - The same verdict in 1 of 1 claims.
+        - Device times: the intervals overlap in 1 of 1 figures.
+        - Host times, by the ratio of the arms: the intervals overlap in 1 of 1 figures.
+
+        **E1**: same verdict
+
+        | figure | of | first run | second run | intervals |
+        |---|---|---|---|---|
+        | last - first, large (ratio of the arms) | host | 1.080 (1.080 to 1.081) | 1.080 (1.080 to 1.081) | overlap |
+        | last - first, small | device | 30.1 (29.5 to 30.8) us | 30.1 (29.5 to 30.8) us | overlap |
+        | first, tiny | device | - | - | no interval |
+        """)
+    assert expected in page
+
+
+def test_another_verdict_in_the_repetition_is_spelled_out() -> None:
+    page = render_claims([view("one.json"), view("two.json", more_ns=-40_000)])
+    assert "| holds where: the table is small. Not where: the table is large |" in page
+    assert "- The same verdict in 0 of 1 claims." in page
+    assert "**E1**: first: holds where: the table is large." in page
+    assert "| apart |" in page
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (Verdict("holds", ("a",)), "holds"),
+        (Verdict("holds_where", ("a", "b"), ("c",), ("d",)), "holds where: a; b. Not where: c. Undecided where: d"),
+        (Verdict("does_not_hold", (), ("a",)), "does not hold"),
+        (Verdict("does_not_hold", (), ("a",), ("b",)), "does not hold. Undecided where: b"),
+        (Verdict("undecided", reason="its premise is not met: p"), "undecided: its premise is not met: p"),
+        (Verdict("unmeasured", reason="no GPU"), "not measured: no GPU"),
+        (Verdict("not_run"), "not yet run"),
+    ],
+)
+def test_verdicts_as_words(verdict: Verdict, words: str) -> None:
+    assert verdict_words(verdict) == words
+
+
+def test_figures_as_words() -> None:
+    assert interval_words(Interval(106_700, 79_900, 133_400, 5), "ns") == "106.7 (79.9 to 133.4) us"
+    assert interval_words(Interval(1_500_000, 1_228_000, 1_779_000, 5), "ns") == "1500 (1228 to 1779) us"
+    assert interval_words(Interval(1.05, 1.01, 1.09, 5), "1") == "1.050 (1.010 to 1.090)"
+    assert interval_words(Interval(1_000, None, None, 1), "ns") == "1.0 us (1 launch, no interval)"
+    assert interval_words(None, "ns") == "-"
+    figure = Difference({}, "a", "b")
+    assert range_words(Judged(Finding("f", figure, "", -5e3, 5e3), "met", None)) == "-5 to 5 us"
+    assert range_words(Judged(Finding("f", ratio({}, "a", "b"), "", 0.95, None), "met", None)) == "0.95 or more"
+    assert found_words(Judged(Finding("f", figure), "unmeasured", None, reason="no GPU")) == "null: no GPU"
+    one = Interval(1_000, None, None, 1)
+    assert width_words(Judged(Finding("f", figure), "open", one, (1_000.0,), 5_000, False)) == "-"
