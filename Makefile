@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ENTRIES := $(sort $(shell sed -n 's/^ *"stepscope\.\([a-z]*\)",$$/\1/p' pyproject.toml) $(wildcard *.py) py.typed)
 
 .DEFAULT_GOAL := help
-.PHONY: help sweep test fuzz fire mutants pairs check check-environment view clean
+.PHONY: help sweep test fuzz fire mutants pairs ray-tests sweep-scale check check-environment view clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -33,6 +33,13 @@ gate-acceptance: $(STAMP) ## the gate on simulated machines, 3,000 trials of eac
 
 sweep-kills: $(STAMP) ## perf sweep under 20 kills of driver and worker at random moments, about 5 minutes (KILLS=n for another number)
 	STEPSCOPE_KILLS=$(or $(KILLS),20) $(BIN)/python -m pytest -q -s tests/experiments/test_sweep_kills.py
+
+ray-tests: $(STAMP) ## sweeps on a Ray cluster of three nodes on this machine, about 5 minutes (installs Ray)
+	$(BIN)/python -m pip install -q "ray>=2.40"
+	STEPSCOPE_RAY=1 $(BIN)/python -m pytest -q tests/experiments/launchers/test_ray_sweep.py tests/experiments/launchers/test_ray_drivers.py
+
+sweep-scale: $(STAMP) ## what a sweep costs beside its points, on this machine
+	$(BIN)/python benchmarks/sweep_scale.py local
 
 check: $(STAMP) view ## lint, types and import contracts
 	$(BIN)/ruff check .
