@@ -2,6 +2,7 @@
 
     no_op     returns at once, with a small file where a recording would be
     sleep     as no_op, after SLEEP_S seconds (environment STEPSCOPE_SLEEP_S) in which the processor is free
+    recording as no_op, with as many files, of as many bytes, as a small recording has
     megabytes as no_op, with MEGABYTES of the seed's byte in place of the small file
     kill_the_actor  as sleep; the point with seed 2 kills the process that its worker is a child of
 
@@ -22,6 +23,8 @@ from stepscope.experiments.workers.task import Outcome, Task
 Interrupted = Callable[[], bool]
 DEFAULT_SLEEP_S = 0.05
 MEGABYTES = 8
+FILES, FILE_BYTES = 11, 8 << 10
+"""As the recording of a few steps on `sim` has: 90 kB together."""
 
 
 def _outcomes(task: Task, scratch: Path, content: bytes, began_s: float) -> list[Outcome]:
@@ -49,6 +52,17 @@ def sleep(task: Task, scratch: Path, interrupted: Interrupted) -> list[Outcome]:
     began_s = time.time()
     time.sleep(float(os.environ.get("STEPSCOPE_SLEEP_S", DEFAULT_SLEEP_S)))
     return _outcomes(task, scratch, b"rows", began_s)
+
+
+def recording(task: Task, scratch: Path, interrupted: Interrupted) -> list[Outcome]:
+    """Nothing, in the files of a recording."""
+    began_s = time.time()
+    found = _outcomes(task, scratch, b"rows", began_s)
+    for outcome in found:
+        assert outcome.folder is not None
+        for number in range(FILES):
+            (outcome.folder / "recording" / f"{number}.parquet").write_bytes(bytes(FILE_BYTES))
+    return found
 
 
 def megabytes(task: Task, scratch: Path, interrupted: Interrupted) -> list[Outcome]:

@@ -93,7 +93,7 @@ def local(points: int) -> Row:
     return {
         "plan_ms_a_point": 1e3 * plan_s,
         "no_op": no_op, "sleep_1": one, "sleep_2": two, "speedup_2": speedup(one, two),
-        "saturated": sweep(plan, "no_op", 4),
+        "saturated": sweep(plan, "no_op", 4), "saturated_recordings": sweep(plan, "recording", 4),
         "eight_mib": sweep(few, "megabytes", 1),
     }  # fmt: skip
 
@@ -119,7 +119,7 @@ def on_ray(points: int) -> Row:
         return {
             "ray": ray.__version__, "nodes": list(NODES),
             "no_op": on(plan, "no_op", 1), "sleep_1": one, "sleep_2": two, "speedup_2": speedup(one, two),
-            "saturated": on(plan, "no_op", 5),
+            "saturated": on(plan, "no_op", 5), "saturated_recordings": on(plan, "recording", 5),
             "eight_mib": on(few, "megabytes", 1),
         }  # fmt: skip
     finally:

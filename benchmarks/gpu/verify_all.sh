@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Every check of `perf verify` on a GPU with three seeds, and every mutant; what does not disturb one another runs side
-# by side. Checks of times have the GPU for themselves; checks that use none run meanwhile; the rest shares it.
+# Every check of `perf verify` on a GPU with three seeds, and every mutant. Checks of times have the machine to
+# themselves; the others run side by side behind them.
 #
-#     benchmarks/gpu/verify_all.sh OUT      # about two minutes; OUT/*.txt are what `perf verify` printed
+#     bash benchmarks/gpu/verify_all.sh OUT      # three to four minutes; OUT/*.txt are what `perf verify` printed
 out=$1
 mkdir -p "$out"
+export PYTHONWARNINGS=ignore
 seeds="--seed 1 --seed 2 --seed 3"
 host="phases exceptions integers torn killed clock bounds queues bound optimum held_out waste modelled invariants chunks"
 pinned="possible sources tables_possible tables_observed observed allocations pageable"
@@ -16,9 +17,10 @@ check() { # NAME ARGUMENTS...
   echo "$? $SECONDS s: $name"
 }
 
+check times spans corridor copies perturbed cells measured $seeds
+export OMP_NUM_THREADS=1 # or each of them takes all cores
 for seed in 1 2 3; do check "host-$seed" $host --seed "$seed" & done
 check host-mutants $host --quick --mutant all &
-check times spans corridor copies cells perturbed measured $seeds
 check answers tokens arrangements $seeds &
 check pinned recapture calls $pinned $seeds &
 check mutants-clock spans corridor recapture calls --quick --mutant all &
@@ -26,3 +28,4 @@ check mutants-copies copies cells perturbed --quick --mutant all &
 check mutants-pinned $pinned --quick --mutant all &
 check mutants-padding measured tokens arrangements --quick --mutant all &
 wait
+grep -hE "^(failed|SURVIVED)|[0-9]+ passed,|[0-9]+ killed," "$out"/*.txt

@@ -26,9 +26,11 @@ workload: {{regime: steady, settings: {{num_reqs: 4}}}}
 runner: {{max_model_len: 256, num_blocks: 128, model: micro}}
 device: sim
 measure: {{steps: 4}}
-grid: {{workload.seed: {seeds}}}
+grid: {{measure.settle_steps: {numbers}}}
 """
 LIMIT_S = 240.0
+TIMED = ("queued",)
+"""What depends on measured times, and may be equal in two sweeps by chance."""
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +65,7 @@ def spec(tmp_path):
 
     def write(count: int) -> Path:
         path = tmp_path / "spec.yaml"
-        path.write_text(SPEC.format(seeds=list(range(count))))
+        path.write_text(SPEC.format(numbers=list(range(count))))
         return path
 
     return write
@@ -124,7 +126,7 @@ def test_the_same_parquet_as_local(nodes, spec, tmp_path):
         assert there[name].schema.equals(table.schema), name
         assert there[name].num_rows == table.num_rows, name
         for column in table.column_names:
-            if table.column(column).equals(two[name].column(column)):
+            if column not in TIMED and table.column(column).equals(two[name].column(column)):
                 assert there[name].column(column).equals(table.column(column)), f"{name}.{column}"
                 compared += 1
     assert compared > 60
@@ -175,7 +177,7 @@ def test_a_gpu_that_no_node_has(make_nodes, nodes, spec, tmp_path):
 
 def test_a_dead_head_ends_the_sweep_and_says_how_to_go_on(make_nodes, spec, tmp_path):
     cluster, out = make_nodes(), tmp_path / "sweep"
-    run = ray_sweep(spec(400), out, cluster, "--workers", 1)
+    run = ray_sweep(spec(300), out, cluster, "--workers", 1)
     run.until(3)
     cluster.head_node.kill_gcs_server()
     code, _ = run.end()
