@@ -22,10 +22,10 @@ from .check import Check, Finding, Setting, exact, replaced
 from .gpu import NEEDS, WHY
 
 INJECTED_NS = 50_000
-SETTLE, STEPS = 4, 48
+SETTLE = 4
 KINDS: dict[str, dict[str, Any]] = {
-    "host": {"model": "tiny", "num_reqs": 8, "prompt_len": 32, "token_handoff": "sync"},
-    "device": {"model": "llama-1b", "num_reqs": 64, "prompt_len": 2048, "token_handoff": "async_auto"},
+    "host": {"model": "tiny", "num_reqs": 8, "prompt_len": 32, "token_handoff": "sync", "steps": 160},
+    "device": {"model": "llama-1b", "num_reqs": 64, "prompt_len": 2048, "token_handoff": "async_auto", "steps": 48},
 }
 """An empty forward behind synchronous scheduling; a forward longer than all host work, with two steps in flight."""
 
@@ -51,10 +51,10 @@ def bound_spec(kind: str, runs: int, device: str = "cuda") -> dict[str, Any]:
         "runner": {
             "model": chosen["model"], "token_handoff": chosen["token_handoff"], "graph_mode": "full",
             "capture_sizes": [chosen["num_reqs"]], "max_model_len": 4096, "max_num_batched_tokens": 8192,
-            "num_blocks": 64 * 256 + 1 if kind == "device" else 4096,
+            "num_blocks": chosen["num_reqs"] * 256 + 1,
         },
         "device": device,
-        "measure": {"steps": runs * (SETTLE + STEPS)},
+        "measure": {"steps": runs * (SETTLE + chosen["steps"])},
     }  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def perturbed(kind: str, runs: int, device: str = "cuda") -> list[tuple[str | No
             _inject(session.runner)
             session.activate()
             session.run(LoopLimits(warmup_steps=session.warmup_steps, steps=0))
-            return [_run(session, rows) for _ in range(runs)]
+            return [_run(session, rows, KINDS[kind]["steps"]) for _ in range(runs)]
 
 
 def _inject(runner: Any) -> None:
@@ -81,10 +81,10 @@ def _inject(runner: Any) -> None:
     runner.inputs.prepare = with_more
 
 
-def _run(session: Session, rows: HeldRows) -> tuple[str | None, float]:
+def _run(session: Session, rows: HeldRows, steps: int) -> tuple[str | None, float]:
     session.hand_over()
     rows.tables.clear()
-    session.run(LoopLimits(warmup_steps=session.loop.num_steps + SETTLE, steps=STEPS))
+    session.run(LoopLimits(warmup_steps=session.loop.num_steps + SETTLE, steps=steps))
     session.device.synchronize()
     session.probe.finish()
     session.hand_over()
@@ -93,13 +93,14 @@ def _run(session: Session, rows: HeldRows) -> tuple[str | None, float]:
 
 
 def moved_ns(recording: Recording) -> float:
-    """Median period of the steps with more work, less that of the others."""
+    """Median over pairs of neighbours, one with more work and one without, of what their periods differ by."""
     steps = Columns(recording.table("steps"))
     number, _ = steps.ints("step")
     period, known = steps.ints("period_ns")
     counted = known & ~steps.flags("warmup", null=True)
-    more = np.array([injected(int(step)) for step in number], dtype=np.bool_)
-    return float(np.median(period[counted & more]) - np.median(period[counted & ~more]))
+    periods = dict(zip(number[counted].tolist(), period[counted].tolist(), strict=True))
+    pairs = [(step, step - 1 if step % 4 == 1 else step + 1) for step in periods if injected(step)]
+    return float(np.median([periods[more] - periods[less] for more, less in pairs if less in periods]))
 
 
 def judged_runs(kind: str, runs: Sequence[tuple[str | None, float]]) -> list[Finding]:

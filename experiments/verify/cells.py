@@ -54,7 +54,7 @@ def cell_specs(device: str, *, quick: bool, **shape: Any) -> list[dict[str, Any]
         ]  # fmt: skip
     return [
         _cell_spec(device, (small, ("compute",), HANDOFFS), blocks=4, **shape),
-        _cell_spec(device, (large, tuple(ROADS), HANDOFFS), blocks=6, **shape),
+        _cell_spec(device, (large, tuple(ROADS), HANDOFFS), blocks=16, **shape),
     ]
 
 
@@ -70,11 +70,11 @@ def _cell_spec(
         },
         "runner": {
             "model": model, "graph_mode": "full", "capture_sizes": [ROWS], "slot_mapping": "host",
-            "max_model_len": prompt_len + 1024, "max_num_batched_tokens": 8192,
-            "num_blocks": ROWS * (prompt_len + 1024) // 16 + 1,
+            "max_model_len": prompt_len + 2048, "max_num_batched_tokens": 8192,
+            "num_blocks": ROWS * (prompt_len + 2048) // 16 + 1,
         },
         "device": device,
-        "measure": {"interleave": "commit_order", "blocks": blocks, "block_steps": 12, "settle_steps": 3},
+        "measure": {"interleave": "commit_order", "blocks": blocks, "block_steps": 20, "settle_steps": 3},
         "grid": {
             "runner.commit_order": ["first", "last", "skip"], "runner.table_width": list(widths),
             "runner.token_handoff": list(handoffs),

@@ -58,7 +58,7 @@ class _Copying:
         device, (host, gpu) = self._device, self._pairs[size]
         torch.cuda.synchronize()
         if queued:
-            sleep(device, 900)
+            sleep(device, 4_000)  # longer than a busy host may take to hand the copy over
         with self.probe.step(self._steps) as step, step.phase("preprocess"), self.probe.range("build_indices"):
             device.copy_to_device(gpu, host, buffer=f"{'queued' if queued else 'idle'} {size}")
         device.launch("reader", partial(gpu.add_, 1), Work("reader"))

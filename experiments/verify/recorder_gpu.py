@@ -37,7 +37,7 @@ def _spans(setting: Setting) -> Sequence[Finding]:
 
         def work() -> None:
             for number in range(count):
-                sleep(device, 300)  # the stream is busy, so that a span is the kernel and not the host's launch
+                sleep(device, 1_500)  # the stream is busy, so that a span is the kernel and not the host's launch
                 with probe.step(number) as step:
                     for name in PHASES:
                         with step.phase(name):

@@ -1,0 +1,154 @@
+"""Checks that need a GPU, run on the `sim` device in its place: what they find there is no matter, that they run is."""
+
+import numpy as np
+import pytest
+import torch
+from stepscope.experiments.calibrate.trace import TraceEvent
+from stepscope.experiments.verify import (
+    bound_gpu,
+    cells,
+    copies_gpu,
+    device_tables,
+    padding_runs,
+    pinned_gpu,
+    recorder_gpu,
+)
+from stepscope.experiments.verify.check import Setting
+from stepscope.experiments.verify.run import CHECKS, run_check
+from stepscope.instrumentation.recording.meta import RecordingMeta
+from stepscope.instrumentation.recording.reader import Recording
+from stepscope.runner.devices import make_device
+from stepscope.runner.devices.costs import Cost
+from stepscope.runner.devices.sim import SimDevice
+from stepscope.runner.devices.sim_clock import DeclaredHost
+
+QUICK = Setting(device="cuda", seed=3, quick=True)
+CYCLES_PER_US = 1_700
+
+
+class Disguise(SimDevice):
+    """Launches last as long as the spin kernel that they launch, or 2 us."""
+
+    slept_ns = 0
+
+    def launch(self, name, fn, work, *, stream="compute", consumes=()):
+        with self._sim_clock:
+            type(self).slept_ns = 0
+            result = fn()
+            self._lanes.launch(name, Cost(4_000, 2_000, self.slept_ns or 2_000), stream, consumes=consumes)
+            return result
+
+
+class World:
+    """The ledger of the device that was made last, and what a profiler would see of it."""
+
+    def __init__(self):
+        self.ledger = None
+
+    def make(self, ledger, timing=True):
+        self.ledger = ledger
+        device = make_device("sim", ledger=ledger, host=DeclaredHost({}))
+        device.__class__ = Disguise
+        return device
+
+    def traced(self, work):
+        before = {table: len(self.ledger.rows[table]) for table in ("spans", "copies")}
+        work()
+        spans, copies = (self.ledger.rows[table][before[table] :] for table in ("spans", "copies"))
+        seen = [
+            TraceEvent(name="spin", category="kernel", start_ns=row[5], end_ns=row[6])
+            for row in spans if row[1].startswith("gpu:") and row[3] == "kernel"
+        ]  # fmt: skip
+        seen += [
+            TraceEvent(name=f"Memcpy HtoD ({row[4].capitalize()} -> Device)", category="gpu_memcpy", start_ns=row[10],
+                       end_ns=row[11], size_bytes=row[2])
+            for row in copies if row[1] == "h2d"
+        ]  # fmt: skip
+        return sorted(seen, key=lambda event: event.start_ns)
+
+
+@pytest.fixture(autouse=True)
+def world(monkeypatch):
+    made = World()
+    for module in (recorder_gpu, copies_gpu, pinned_gpu, device_tables, padding_runs):
+        monkeypatch.setattr(module, "make_cuda", made.make)
+    for module in (recorder_gpu, copies_gpu, pinned_gpu):
+        monkeypatch.setattr(module, "traced", made.traced)
+    monkeypatch.setattr(
+        torch.cuda, "_sleep", lambda cycles: setattr(Disguise, "slept_ns", cycles * 1_000 // CYCLES_PER_US),
+        raising=False,
+    )  # fmt: skip
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "host_memory_stats", dict)
+    return made
+
+
+def failed(name, mutant=None):
+    (check,) = (check for check in CHECKS if check.name == name)
+    result = run_check(check, QUICK, mutant)
+    assert result.reason == ""
+    return [finding.planted for finding in result.findings if not finding.passed]
+
+
+@pytest.mark.parametrize("name", ["spans", "recapture", "pageable"])
+def test_on_a_device_that_makes_no_mistakes_they_pass(name):
+    assert failed(name) == []
+
+
+def test_copies_that_are_known_exactly_differ_in_nothing_but_what_is_below_the_resolution():
+    # modelled copies have no error, so that even short ones have a fraction
+    assert failed("copies") == ["queued copies of 32 and 128 KiB that have an overlap fraction"]
+
+
+@pytest.mark.parametrize("name", ["observed", "tables_observed"])
+def test_where_no_memory_races_nothing_arrives_corrupt_and_that_is_told(name):
+    (only,) = failed(name)
+    assert "corrupt" in only
+
+
+def test_a_checksum_that_is_blind_on_one_side_cries_wolf():
+    assert len(failed("observed", "checksum_blind")) == 3
+
+
+def test_without_torchs_statistics_allocations_are_not_right():
+    assert len(failed("allocations")) == 2
+
+
+def test_the_cells_are_measured_and_judged():
+    specs = cells.cell_specs("sim", quick=True, model="tiny", prompt_len=16)
+    specs[0]["measure"] |= {"blocks": 2, "block_steps": 3, "settle_steps": 1}
+    frame, given = cells.measured_cells(specs[:1])
+    assert len(frame) == 1
+    assert given == 1  # modelled times have no error
+    assert frame["first_minus_skip_ns"].notna().all()
+    assert frame["commit_step_ns"].notna().all()
+
+
+def test_injected_work_is_found_between_neighbours():
+    # GIVEN periods that grow from step to step, and 50 us more in every second pair of steps
+    periods = [1_000_000 + 2_000 * step + 50_000 * bound_gpu.injected(step) for step in range(16)]
+    rows = {"steps": [_step(step, period) for step, period in enumerate(periods)]}
+    recording = Recording.from_ledger(rows, RecordingMeta(source="lab", device="cpu"))
+    assert bound_gpu.moved_ns(recording) == pytest.approx(50_000, abs=2_000)
+    # AND twenty such runs are judged by what they are called and by what they felt
+    runs = [("host", 50_000.0)] * 19
+    assert [f.passed for f in bound_gpu.judged_runs("host", [*runs, ("host", 41_000.0)])] == [True, True]
+    assert [f.passed for f in bound_gpu.judged_runs("host", [*runs, ("device", 39_000.0)])] == [False, False]
+    runs = [("device", 10_000.0), ("device", -60_000.0)]
+    assert [f.passed for f in bound_gpu.judged_runs("device", runs)] == [True, True]
+
+
+def _step(number, period_ns):
+    from stepscope.instrumentation.recording.schema import STEPS
+
+    known = {"start_ns": number * 10**9, "end_ns": number * 10**9 + 1, "warmup": False, "complete": True}
+    return (number, *(known.get(column.name, period_ns if column.name == "period_ns" else None) for column in STEPS))
+
+
+def test_the_runner_is_perturbed_and_judged(monkeypatch):
+    monkeypatch.setitem(bound_gpu.KINDS["host"], "steps", 8)
+    monkeypatch.setattr(bound_gpu, "INJECTED_NS", 3_000_000)
+    (run,) = bound_gpu.perturbed("host", 1, "sim")
+    assert run[0] == "host"
+    assert run[1] > 1_500_000
+    assert np.isfinite(run[1])
