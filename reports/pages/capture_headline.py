@@ -88,8 +88,8 @@ def _by_kind(copies: list[CopyFigures]) -> str:
     for kind, found in sorted(kinds.items(), key=lambda item: -sum(own.copies for own in item[1])):
         sizes = [own.size_bytes for own in found]
         told = f" ({size(sum(known for known in sizes if known is not None))})" if None not in sizes else ""
-        copies = sum(own.copies for own in found)
-        number_ = count(copies) if texts else counted(copies, "copy", "copies")
+        rows = sum(own.copies for own in found)
+        number_ = count(rows) if texts else counted(rows, "copy", "copies")
         texts.append(f"{number_} of {kind} memory{told}")
     return ", ".join(texts)
 
