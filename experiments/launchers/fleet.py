@@ -64,8 +64,12 @@ class Fleet:
             ended = self._answered(waiting[call])
             if ended is not None:
                 done.append(ended)
-        self._look_after()
-        return done
+        try:
+            self._look_after()
+        except MeasurementError:
+            if not done:
+                raise
+        return done  # what has ended is kept first; the next call finds the same state of things
 
     def _answered(self, member: Member) -> TaskDone | None:
         """What the call of `member` brings; None for a worker that has said who it is."""

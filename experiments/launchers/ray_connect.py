@@ -47,7 +47,9 @@ def _ray() -> Any:
 
 
 def _init(ray: Any, where: str) -> None:
-    closed = "" if where in ("auto", "local") else _closed(where.removeprefix(_CLIENT))
+    if where.startswith(_CLIENT):
+        raise UsageError(f"--address {where}: is Ray Client's; run the driver on a node of the cluster, with HOST:PORT")
+    closed = "" if where == "auto" else _closed(where)
     if closed:
         raise UsageError(
             f"--address {where}: nobody answers there ({closed}); start a cluster with ray start --head, or mend it"

@@ -306,6 +306,25 @@ def test_an_answer_about_other_points_is_garbage(fleet_of, tasks_of):
     assert fleet.free() == 1
 
 
+def test_what_has_ended_is_kept_before_the_sweep_is_given_up(fleet_of, tasks_of, clock):
+    """GIVEN a point's end and the end of the cluster in one look THEN the point comes first."""
+    hand, fleet = fleet_of(1)
+    hand.arrive(0)
+    fleet.wait(0)
+    fleet.start(tasks_of(1)[0])
+    hand.finish(0)
+
+    def gone():
+        raise MeasurementError("the head is silent")
+
+    hand.capacity, clock.now = gone, module.LOOK_EVERY_S
+    (done,) = fleet.wait(0)
+    assert done.outcomes[0].status == "ok"
+    clock.now += module.LOOK_EVERY_S
+    with pytest.raises(MeasurementError, match="silent"):
+        fleet.wait(0)
+
+
 def test_an_interrupt_ends_the_workers_and_keeps_nothing(fleet_of, tasks_of):
     hand, fleet = fleet_of(2)
     hand.arrive(0, 1)

@@ -9,6 +9,7 @@ from stepscope.errors import MeasurementError, UsageError
 from stepscope.experiments.launchers import ray_cluster
 from stepscope.experiments.launchers.cluster import WorkerLostError
 from stepscope.experiments.launchers.ray_connect import connect
+from stepscope.experiments.launchers.ray_worker import RayWorker
 
 
 class Ray(ModuleType):
@@ -146,7 +147,7 @@ def test_a_cluster_that_cannot_be_joined(install, listening, address, error, say
     ("address", "says"),
     [
         ("127.0.0.1:1", r"--address 127\.0\.0\.1:1: nobody answers there \(Connection refused\)"),
-        ("ray://127.0.0.1:1", r"nobody answers there \(Connection refused\)"),
+        ("ray://127.0.0.1:1", r"--address ray://127\.0\.0\.1:1: is Ray Client's; run the driver on a node"),
         ("cluster", r"nobody answers there \(no host:port\)"),
     ],
 )
@@ -175,3 +176,15 @@ def test_what_a_lost_call_raises(install, listening):
     cluster = connect(listening, needs_gpu=True)
     with pytest.raises(WorkerLostError, match="NodeDied"):
         cluster.result(type("NodeDiedError", (RayError,), {})("NodeDied"))
+
+
+def test_a_worker_sees_its_gpu_where_ray_does_not_say_it(install, monkeypatch, tmp_path):
+    """GIVEN Ray is told to leave CUDA_VISIBLE_DEVICES alone THEN the worker's process sees the GPU that Ray gave it."""
+    ray = install()
+    context = SimpleNamespace(get_node_id=lambda: "n1", get_accelerator_ids=lambda: {"GPU": ["3"], "TPU": []})
+    ray.get_runtime_context, ray.__version__ = (lambda: context), "2.60.0"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+    monkeypatch.setattr("stepscope.experiments.launchers.remote_worker.tempfile.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    hello = RayWorker().hello()
+    assert (hello["device"], hello["gpus"], hello["node"], hello["ray"]) == ("3", ["3"], "n1", "2.60.0")
