@@ -3,10 +3,11 @@
     1  the committed tree is unpacked twice; in the second a busy wait of 5 % of a step stands in `build_indices`
     2  equal arms are calibrated
     3  the tree against itself, ten times: none may end with 1, at least seven with 0
-    4  the tree against the planted one: must end with 1 and name the phase and the range
+    4  the tree against the planted one: must end with 1 and name the phase and the range (after the first of 3)
 
 The gate runs from the unpacked tree as well, so nothing that is edited meanwhile is measured. It takes about half an
-hour on a quiet machine. benchmarks/results/gate/end_to_end.{json,md} say what was found and what else the machine did.
+hour on a quiet machine; --scratch DIR goes on with what is there. benchmarks/results/gate/end_to_end.{json,md} say what
+was found and what else the machine did.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ class Machine:
     def __init__(self, scratch: Path, revision: str) -> None:
         self.scratch = scratch
         self.base, self.head = scratch / "base", scratch / "head"
-        (scratch / "view").mkdir()
+        for folder in (self.base, self.head, scratch / "view"):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
         self.commit = unpacked(self.base, revision)
         unpacked(self.head, revision)
         (scratch / "view" / "stepscope").symlink_to(self.base, target_is_directory=True)
@@ -80,7 +83,7 @@ class Machine:
         done = subprocess.run(command, cwd=self.scratch, env=self.environ, capture_output=True, text=True)
         lines = done.stderr.strip().splitlines() or [""]
         found = {
-            "exit_code": done.returncode, "wall_s": round(time.time() - began, 1),
+            "commit": self.commit[:12], "exit_code": done.returncode, "wall_s": round(time.time() - began, 1),
             "load_before": round(load, 1), "load_after": round(os.getloadavg()[0], 1), "last_line": lines[-1],
         }  # fmt: skip
         print(f"{' '.join(arguments[:4])}: {found}", flush=True)
@@ -107,8 +110,8 @@ class Machine:
 
 def report(found: dict[str, Any]) -> str:
     """The results as Markdown."""
-    rows = [("run", "exit", "verdict", "period", "90 % interval", "launches", "load", "minutes")]
-    rows.append(("---", *["---:"] * 7))
+    rows = [("run", "commit", "exit", "verdict", "period", "90 % interval", "launches", "load", "minutes")]
+    rows.append(("---", *["---:"] * 8))
     runs = [(f"self {n + 1}", run) for n, run in enumerate(found["selves"])]
     runs += [("+5 % in build_indices", run) for run in found["planted"]]
     for name, run in runs:
@@ -116,7 +119,8 @@ def report(found: dict[str, Any]) -> str:
         effect, low, high = (period.get(key) for key in ("effect", "low", "high"))
         interval = "" if low is None else f"{low:+.2%} to {high:+.2%}"
         rows.append((
-            name, str(run["exit_code"]), run.get("verdict", ""), "" if effect is None else f"{effect:+.2%}", interval,
+            name, run["commit"], str(run["exit_code"]), run.get("verdict", ""),
+            "" if effect is None else f"{effect:+.2%}", interval,
             str(period.get("launches", "")), f"{run['load_before']} to {run['load_after']}",
             f"{run['wall_s'] / 60:.1f}",
         ))  # fmt: skip
@@ -124,10 +128,10 @@ def report(found: dict[str, Any]) -> str:
     said = "\n".join(f"    {run['last_line']}" for run in found["planted"])
     verdict = "holds" if found["holds"] else "DOES NOT HOLD"
     return (
-        f"# The gate end to end\n\nCommit {found['commit'][:12]}, {found['date']}, {found['cores']} cores,"
+        f"# The gate end to end\n\n{found['date']}, {found['cores']} cores,"
         f" `python benchmarks/gate_end_to_end.py`: {verdict}.\n\n"
-        f"A/A calibration, sd between launches: {found['spreads']}. Planted: {found['planted_ns']} ns in"
-        f" `build_indices`, 5 % of a step of {found['period_ns']} ns. Load is the machine's 1-minute load;"
+        f"A/A calibration, sd between launches: {found['spreads']}. Planted: {found.get('planted_ns')} ns in"
+        f" `build_indices`, 5 % of a step of {found.get('period_ns')} ns. Load is the machine's 1-minute load;"
         f" the gate itself makes 1 of it.\n\n{table}\n\nThe planted run said:\n\n{said}\n"
     )
 
@@ -145,29 +149,48 @@ def main() -> int:
     parser.add_argument("--selves", type=int, default=10)
     parser.add_argument("--revision", default="HEAD")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--scratch", type=Path, help="where to work, or to go on")
     options = parser.parse_args()
-    scratch = Path(tempfile.mkdtemp(prefix="gate-end-to-end-"))
+    scratch = (options.scratch or Path(tempfile.mkdtemp(prefix="gate-end-to-end-"))).resolve()
     machine = Machine(scratch, options.revision)
-    calibrated = machine.gate("calibrate", "--base", f"checkout:{machine.base}")
-    if calibrated["exit_code"]:
-        return 3
-    book = json.loads((scratch / "aa.json").read_text())
-    selves = [machine.judged(machine.base) for _ in range(options.selves)]
-    period = next(run["base_period_ns"] for run in selves if run.get("base_period_ns"))
-    plant(machine.head, round(PLANTED_SHARE * period))
-    found: dict[str, Any] = {
-        "commit": machine.commit, "date": date.today().isoformat(), "cores": os.cpu_count(),
-        "spreads": {one["metric"]: round(one["sd"], 5) for one in book["entries"]}, "calibration": calibrated,
-        "period_ns": round(period), "planted_ns": round(PLANTED_SHARE * period), "selves": selves,
-        "planted": [machine.judged(machine.head)],
-    }  # fmt: skip
-    found["holds"] = holds(found)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "end_to_end.json").write_text(json.dumps(found, indent=1) + "\n")
-    (options.out / "end_to_end.md").write_text(report(found))
+    found = gone_on(scratch)
+    if not (scratch / "aa.json").exists():
+        found["calibration"] = machine.gate("calibrate", "--base", f"checkout:{machine.base}")
+        save(found, scratch)
+    while len(found["selves"]) < options.selves or not found["planted"]:
+        if found["selves"] and not found["planted"]:
+            period = next(run["base_period_ns"] for run in reversed(found["selves"]) if run.get("base_period_ns"))
+            found["period_ns"], found["planted_ns"] = round(period), round(PLANTED_SHARE * period)
+            plant(machine.head, found["planted_ns"])
+            found["planted"].append(machine.judged(machine.head))
+        else:
+            found["selves"].append(machine.judged(machine.base))
+        save(found, scratch)
+        written(found, scratch, options.out)
     print(report(found))
-    shutil.rmtree(scratch, ignore_errors=True)
     return 0 if found["holds"] else 1
+
+
+def gone_on(scratch: Path) -> dict[str, Any]:
+    """What an earlier run in `scratch` has found."""
+    state = scratch / "state.json"
+    return json.loads(state.read_text()) if state.exists() else {"calibration": None, "selves": [], "planted": []}
+
+
+def save(found: dict[str, Any], scratch: Path) -> None:
+    (scratch / "state.json").write_text(json.dumps(found, indent=1))
+
+
+def written(found: dict[str, Any], scratch: Path, out: Path) -> None:
+    """Write the results so far."""
+    book = json.loads((scratch / "aa.json").read_text())
+    found |= {
+        "date": date.today().isoformat(), "cores": os.cpu_count(), "holds": holds(found),
+        "spreads": {one["metric"]: round(one["sd"], 5) for one in book["entries"]},
+    }  # fmt: skip
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "end_to_end.json").write_text(json.dumps(found, indent=1) + "\n")
+    (out / "end_to_end.md").write_text(report(found))
 
 
 if __name__ == "__main__":

@@ -89,8 +89,9 @@ def _explained(verdict: PointVerdict, stages: Sequence[Series]) -> PointVerdict:
         return replace(verdict, detail=SHARE)
     if verdict.metric != PERIOD or verdict.verdict is not Verdict.FAIL:
         return verdict
-    phases = _growth(stages, Series.timed_by_launch)
-    places = culprit(float(np.mean(phases[PERIOD])), phases, _growth(stages, Series.ranges_by_launch))
+    grown = _growth(stages, Series.timed_by_launch)
+    phases = {metric.removesuffix("_p50_ns"): values for metric, values in grown.items()}
+    places = culprit(float(np.mean(grown[PERIOD])), phases, _growth(stages, Series.ranges_by_launch))
     if not places:
         return replace(verdict, detail="no single phase holds most of it")
     return replace(verdict, detail=f"in {' / '.join(places)}")
