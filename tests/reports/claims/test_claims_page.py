@@ -21,7 +21,7 @@ CLAIM = Claim(
         Finding("last - first, small", Difference(SMALL, "last", "first"), "the table is small", None, 12e3),
         Finding("first, tiny", Level({"w": 0}, "first")),
     ),
-    (Finding("the host's share", Removed(Level(LARGE, "first", "wait_ns"), Level(LARGE, "first")), "", None, 0.9,
+    (Finding("host's share", Removed(Level(LARGE, "first", "wait_ns"), Level(LARGE, "first")), "", None, 0.9,
              bound="host"),),
     "e01.yaml",
 )  # fmt: skip
@@ -72,7 +72,7 @@ First is faster.
 | last - first, large *(host)* | 60 us or more | 80.2 (79.5 to 80.8) us | 0.6 of 20.0 | +60 to +100 us | met |
 | last - first, small | 12 us or less | 30.1 (29.5 to 30.8) us | 0.6 of 20.0 |  | broken |
 | first, tiny | shown | null: arm first was measured with w 8, not 0; run its spec again | - |  | unmeasured |
-| premise: the host's share *(host)* | 0.9 or less | 0.727 (0.182 to 1.272) | 0.545 of 0.011 ! |  | met in 2 of 3 launches |
+| premise: host's share *(host)* | 0.9 or less | 0.727 (0.182 to 1.272) | 0.545 of 0.011 ! |  | met in 2 of 3 launches |
 
 ## Not yet run
 
