@@ -1,6 +1,6 @@
 """Bencher Metric Format: benchmark → measure → value with its bounds. Bencher keeps units at the measure.
 
-The unit stands in the measure's name for that reason ("period-p50-ns"): a measure never changes its unit unseen.
+A measure is named as the metric for that reason, unit and all ("period_p50_ns"): it never changes its unit unseen.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ def render_bmf(result: GateResult) -> str:
     """The head's values as strict JSON; bounds are the smallest and largest launch. Ends with a newline."""
     tree: dict[str, dict[str, dict[str, float]]] = {}
     for value in values_of(result):
-        name = shortened(value.point.strip() or "(no name)", NAME_MAX)
         level = value.level
-        tree.setdefault(name, {})[measure(value.metric)] = {
+        tree.setdefault(_name(value.point, NAME_MAX), {})[_name(value.metric, MEASURE_MAX)] = {
             "value": level.value, "lower_value": level.low, "upper_value": level.high,
         }  # fmt: skip
     return to_json(tree)
 
 
-def measure(metric: str) -> str:
-    """The measure's name, at most 64 characters: "period_p50_ns" → "period-p50-ns"."""
-    return shortened(metric.replace("_", "-").strip() or "(no name)", MEASURE_MAX)
+def _name(text: str, limit: int) -> str:
+    """`text` within Bencher's limit; a blank one in quotes, since a name may not be empty."""
+    return shortened(text if text.strip() else repr(text), limit)

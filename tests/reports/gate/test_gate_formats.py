@@ -11,7 +11,7 @@ from stepscope.analysis.gate.matching import ALL
 from stepscope.analysis.gate.result import Level, Levels
 from stepscope.analysis.gate.verdict import Verdict
 from stepscope.reports.gate.annotations import command, render_annotations
-from stepscope.reports.gate.bmf import measure, render_bmf
+from stepscope.reports.gate.bmf import render_bmf
 from stepscope.reports.gate.formats import FORMATS
 from stepscope.reports.gate.gab import render_gab
 from stepscope.reports.gate.junit import render_junit
@@ -82,18 +82,21 @@ def test_bmf_has_the_values_of_the_head_with_their_unit_in_the_measure():
     tree = json.loads(render_bmf(every_kind()))
     validate(tree, BMF)
     assert tree[DECODE] == {
-        "period-p50-ns": {"value": 12576000.0, "lower_value": 12576000.0 * 0.99, "upper_value": 12576000.0 * 1.01},
-        "num-syncs": {"value": 12e6, "lower_value": 12e6 * 0.99, "upper_value": 12e6 * 1.01},
+        "period_p50_ns": {"value": 12576000.0, "lower_value": 12576000.0 * 0.99, "upper_value": 12576000.0 * 1.01},
+        "num_syncs": {"value": 12e6, "lower_value": 12e6 * 0.99, "upper_value": 12e6 * 1.01},
     }  # fmt: skip
     assert "decode/bs=512" not in tree
-    assert len(measure("x_" * 100)) == 64
-    assert measure("x_" * 100) != measure("x_" * 101)
 
 
-def test_names_that_are_too_long_for_bencher_stay_two():
-    tree = json.loads(render_bmf(result(verdict("p" * 2000 + "a"), verdict("p" * 2000 + "b"))))
+def test_names_that_bencher_would_not_take_or_not_tell_apart_stay_apart():
+    points = ["p" * 2000 + "a", "p" * 2000 + "b", "", " ", "  ", "q", "q ", " q"]
+    tree = json.loads(render_bmf(result(*(verdict(point) for point in points))))
     validate(tree, BMF)
-    assert len(tree) == 2
+    assert len(tree) == len(points)
+    metrics = ["x_" * 100, "x_" * 101, "", " ", "a_b_ns", "a-b_ns"]
+    tree = json.loads(render_bmf(result(*(verdict(metric=metric) for metric in metrics))))
+    validate(tree, BMF)
+    assert len(tree[DECODE]) == len(metrics)
 
 
 def test_github_action_benchmark_takes_the_array():
@@ -173,7 +176,7 @@ def test_a_point_that_erred_leaves_no_number_even_where_it_has_one(name):
 
 def test_a_count_of_zero_is_a_value():
     zero = result(verdict(metric="num_syncs"), levels={(DECODE, "num_syncs"): Levels(None, Level(0, 0, 0))})
-    assert json.loads(render_bmf(zero))[DECODE]["num-syncs"]["value"] == 0
+    assert json.loads(render_bmf(zero))[DECODE]["num_syncs"]["value"] == 0
 
 
 @pytest.mark.parametrize("word", list(Verdict))
