@@ -182,7 +182,6 @@ def _joined(entries: Iterable[Any]) -> Iterator[Any]:
         elif kind is NamedRange:
             scope, start_ns = entry, None
         else:
-            scope = start_ns = None
             yield entry
 
 

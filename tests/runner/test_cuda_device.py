@@ -237,6 +237,36 @@ def test_a_copy_behind_a_kernel_has_its_begin_on_the_copy_engine(gpu):
     assert all(row[13] for row in ledger.rows["copies"] if row[6] in ("primed", "behind", "aside"))
 
 
+def test_behind_small_copies_alone_a_kernel_has_no_event_at_its_begin(bench):
+    ledger, device, streams = bench
+    small = torch.zeros(64, dtype=torch.uint8)
+    target, lane = torch.zeros_like(small), device._lanes["compute"]
+
+    def events_of_a_kernel(*, aside=None):
+        before = lane.last.number
+        device.copy_to_device(target, small, buffer="small")
+        if aside is not None:
+            device.stream_wait("compute", aside)
+        busy(device, streams, MS)
+        return lane.last.number - before
+
+    # GIVEN a stream on which everything is known to have ended, WHEN a kernel follows small copies
+    busy(device, streams, MS)
+    device.host_wait(device.record("compute"), "tokens")
+    # THEN only its end is recorded; behind a kernel that may still run, or a wait for another stream, its begin as well
+    assert events_of_a_kernel() == 1
+    assert events_of_a_kernel() == 2
+    device.host_wait(device.record("compute"), "tokens")
+    busy(device, streams, MS, stream="output")
+    assert events_of_a_kernel(aside=device.record("output")) == 2
+    # and its begin lies behind its launch, about a millisecond before its end, within the stated error
+    device.synchronize()
+    kernels = [row for row in ledger.rows["spans"] if row[3] == "kernel" and row[1] == "gpu:compute"]
+    launches = {row[8]: row[5] for row in ledger.rows["spans"] if row[3] == "launch"}
+    assert all(row[5] >= launches[row[8]] for row in kernels)
+    assert all(row[6] - row[5] + row[7] >= MS for row in kernels)
+
+
 def test_events_of_another_device_are_refused(bench):
     _, device, _ = bench
     with closing(cuda.CudaDevice(Ledger(), CopyCorrection())) as other:
