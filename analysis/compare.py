@@ -86,6 +86,7 @@ def compare(a: Recorded, b: Recorded) -> Comparison:
     rows = first.rows("steps"), second.rows("steps")
     pairs = match_by_length(*rows) if same_run else match_by_number(*rows)
     err_ns = 2 * BORDER_NS if same_run else None
+    why_not = _no_copies(a.meta, b.meta) if same_run else ""
     gap_ns, gap_err_ns = clock_offset(pairs, first, second) if same_run else (None, None)
     work: list[Containment] = []
     if gap_ns is not None and gap_err_ns is not None:
@@ -96,9 +97,16 @@ def compare(a: Recorded, b: Recorded) -> Comparison:
     return Comparison(
         a=_side(a.meta, first), b=_side(b.meta, second), same_run=same_run, steps=pairs,
         figures=(*step_figures(pairs, first, second, err_ns), *phase_figures(pairs, first, second, err_ns)),
-        device_work=tuple(work), copies=tuple(copy_pairs(pairs, first, second, same_run=same_run)),
+        device_work=tuple(work), copies=tuple(copy_pairs(pairs, first, second, why_not=why_not)),
         clock_offset_ns=gap_ns, clock_err_ns=gap_err_ns, notes=notes,
     )
+
+
+def _no_copies(*metas: RecordingMeta) -> str | None:
+    """Why the copies of a run and its capture are not judged: the profiler saw no device at all."""
+    absent = [set(meta.configuration.get("absent", ())) for meta in metas]
+    blind = any({"kernels", "copies"} <= own for own in absent)
+    return "the capture holds no work of a device" if blind else None
 
 
 def _check(a: RecordingMeta, b: RecordingMeta) -> tuple[str, ...]:

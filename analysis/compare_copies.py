@@ -75,11 +75,12 @@ class _Side:
         return end - start, started & ended
 
 
-def copy_pairs(pairs: StepPairs, a: Process, b: Process, *, same_run: bool) -> list[CopyPairs]:
-    """A row a kind that one of the two has. Copies outside the matched steps are left out."""
+def copy_pairs(pairs: StepPairs, a: Process, b: Process, *, why_not: str | None) -> list[CopyPairs]:
+    """A row a kind that one of the two has, not judged where there is a reason (`why_not`) against it. Copies outside
+    the matched steps are left out."""
     first, second = _side(a, pairs.a), _side(b, pairs.b)
     kinds = sorted({*first.kinds(), *second.kinds()})
-    return [_row(kind, first.of(kind), second.of(kind), same_run) for kind in kinds]
+    return [_row(kind, first.of(kind), second.of(kind), why_not) for kind in kinds]
 
 
 def _side(process: Process, rows: LongArray) -> _Side:
@@ -92,12 +93,12 @@ def _side(process: Process, rows: LongArray) -> _Side:
     return _Side(copies[chosen], order[place[chosen]])
 
 
-def _row(key: _Key, a: _Side, b: _Side, same_run: bool) -> CopyPairs:
+def _row(key: _Key, a: _Side, b: _Side, why_not: str | None) -> CopyPairs:
     sizes = [_sum(*side.sizes()) for side in (a, b)]
     lengths = [_sum(*side.durations()) for side in (a, b)]
     timed, within = _equally_long(a, b)
     differing = _steps_that_differ(a, b)
-    verdict, reason = _verdict(key, a, b, differing) if same_run else ("not judged", "")
+    verdict, reason = _verdict(key, a, b, differing) if why_not is None else ("not judged", why_not)
     return CopyPairs(
         *key, len(a.pair), len(b.pair), sizes[0], sizes[1], lengths[0], lengths[1], timed, within, differing,
         verdict, reason,

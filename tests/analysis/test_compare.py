@@ -122,6 +122,15 @@ class TestTwoViewsOfOneRun:
         (copies,) = found.copies
         assert (copies.verdict, copies.steps_that_differ) == ("differs", 6)
 
+    def test_a_profiler_that_saw_no_device_says_nothing_of_copies(self):
+        """A run on the CPU under torch.profiler: it has no kernels and no copies to see."""
+        blind = recording("kineto", copies=0, configuration={"absent": ["calls", "copies", "kernels"]})
+        (copies,) = compare(recording(), blind).copies
+        assert (copies.a_copies, copies.b_copies, copies.verdict) == (12, 0, "not judged")
+        assert copies.reason == "the capture holds no work of a device"
+        lost = recording("kineto", copies=0, configuration={"absent": ["copies"]})
+        assert [own.verdict for own in compare(recording(), lost).copies] == ["differs"]
+
     def test_copies_inside_graphs_and_of_the_framework_are_not_judged(self):
         seen = recording("nsys")
         copies = seen.tables["copies"]
