@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ENTRIES := $(sort $(shell sed -n 's/^ *"stepscope\.\([a-z]*\)",$$/\1/p' pyproject.toml) $(wildcard *.py) py.typed)
 
 .DEFAULT_GOAL := help
-.PHONY: help sweep test fuzz fire mutants pairs ray-tests sweep-scale check check-environment view clean
+.PHONY: help sweep test fuzz fire mutants pairs gate-acceptance gate-real ray-tests sweep-scale check check-environment view clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-18s %s\n", $$1, $$2 }'
@@ -40,6 +40,9 @@ ray-tests: $(STAMP) ## sweeps on a Ray cluster of three nodes on this machine, a
 
 sweep-scale: $(STAMP) ## what a sweep costs beside its points, on this machine
 	$(BIN)/python benchmarks/sweep_scale.py local
+
+gate-real: $(STAMP) ## the gate with real processes on this machine: ten self-comparisons, +5 % planted, about half an hour
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/gate_end_to_end.py
 
 check: $(STAMP) view ## lint, types and import contracts
 	$(BIN)/ruff check .
