@@ -8,10 +8,9 @@ from pathlib import Path
 from ..analysis.sizes import solve_sizes
 from ..analysis.sizes_costs import SizesLimits, candidates_of, problem_of
 from ..analysis.sizes_graphs import capture_costs
-from ..analysis.sizes_judgement import SizesGain, judge_arm, predicted_gain
-from ..analysis.sizes_stream import split_stream
+from ..analysis.sizes_judgement import judge_arm, predicted_gain
+from ..analysis.sizes_stream import SizesStream, split_stream
 from ..errors import UsageError
-from ..instrumentation.capture_sizes import Sizes
 from ..reports.sizes_text import SizesView
 from .sizing_optimal import ladder_of, usual_limits
 from .sizing_source import SizesSource, open_source
@@ -74,7 +73,7 @@ def find_sizes(request: SizesRequest) -> SizesView:
         measured=(), why_not=NOT_RUN, graphs=[captures.of(arm.sizes) for arm in (chosen, *arms)],
         facts=(*source.facts, ("judged", f"{shares}; {eager}")), decode_tokens=source.config.decode_query_len,
     )  # fmt: skip
-    return _run(request, source, view, int(rest.numbers[0]), ladders["vllm"]) if request.run else view
+    return _run(request, source, view, rest) if request.run else view
 
 
 def _open(request: SizesRequest) -> SizesSource:
@@ -100,8 +99,12 @@ def _limits(request: SizesRequest, source: SizesSource) -> SizesLimits:
     )  # fmt: skip
 
 
-def _run(request: SizesRequest, source: SizesSource, view: SizesView, skip: int, ladder: Sizes) -> SizesView:
+def _run(request: SizesRequest, source: SizesSource, view: SizesView, rest: SizesStream) -> SizesView:
     from .sizing_run import measured_gain
 
-    gain: SizesGain | str = measured_gain(source, view.chosen.sizes, ladder, request, skip)
-    return replace(view, why_not=gain) if isinstance(gain, str) else replace(view, measured=(gain,))
+    ladder = next(arm for arm in view.arms if arm.name == "vllm")
+    gain = measured_gain(source, view.chosen.sizes, ladder.sizes, request, int(rest.numbers[0]))
+    if isinstance(gain, str):
+        return replace(view, why_not=gain)
+    same = predicted_gain(view.chosen, ladder, rest.between(0, gain.steps), source.costs)
+    return replace(view, measured=(gain,), same_steps=(same,))

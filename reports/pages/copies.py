@@ -161,7 +161,9 @@ def headline_words(view: CopyView) -> str:
     size = "" if view.size_p50_bytes is None else f" ({cell(Quantity(view.size_p50_bytes, 'bytes'))})"
     masked = f"most of it behind {max(parts, key=lambda part: part.mean_ns).name}" if parts else ""
     which = f" of {view.buffer}" if view.others or view.buffer != BLOCK_TABLE else ""
-    head = f"The mean copy{which}{size} takes {duration(copy.mean_ns)} on the device"
+    err = view.figure("err").p50_ns
+    known = f", each known to {duration(err)}" if err else ""
+    head = f"The mean of {copy.n} copies{which}{size} takes {duration(copy.mean_ns)} on the device{known}"
     if not exposed.mean_ns:
         return f"{head}; nothing of it is exposed, all of it hides{f', {masked}' if masked else ''}."
     part = f"{percent(exposed.mean_ns / copy.mean_ns)} of it, {duration(exposed.mean_ns)}, is exposed"
@@ -171,11 +173,19 @@ def headline_words(view: CopyView) -> str:
 def headline_figures(view: CopyView) -> tuple[tuple[str, Cell], ...]:
     """The figures under that sentence."""
     exposed, hidden, step = view.figure("exposed"), view.figure("hidden"), view.exposure
-    build = view.fractions["build"]
     return (
         ("exposed, mean", number(exposed.mean_ns, "ns", exposed.reason)),
         ("hidden, mean", number(hidden.mean_ns, "ns", hidden.reason)),
         ("period saved by a free copy", Missing(step.exposed_step_reason or "") if step.exposed_step_ns is None
          else Quantity(step.exposed_step_ns, "ns")),
-        ("inside build_indices, p50", number(build, "fraction", view.figure("build").reason)),
+        ("inside build_indices, p50", _inside_build(view)),
     )
+
+
+def _inside_build(view: CopyView) -> Cell:
+    """Time, its bounds over the clock's error, and the share of the copy: a share alone says nothing."""
+    share, build = view.fractions["build"], view.figure("build").p50_ns
+    least, most = (view.figure(f"build_{bound}").p50_ns for bound in ("min", "max"))
+    if share is None or build is None or least is None or most is None:
+        return Missing(view.figure("build").reason)
+    return f"{duration(build)} ({duration(least)} to {duration(most)}), {percent(share)} of the copy"

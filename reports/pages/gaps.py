@@ -16,7 +16,7 @@ from .cells import count_column, percent_column, table
 TITLE = "What bound the forwards"
 _MEANS = {
     "host": "the device ran dry: the host had not enqueued the forward yet", "copy": "a copy of another queue",
-    "event": "an operation of another queue", "device": "the device was never idle: it is the bottleneck",
+    "event": "an operation of another queue", "device": "the device had work at all times: it is the bottleneck",
 }
 
 
@@ -64,8 +64,9 @@ def bound_words(gaps: Gaps) -> str:
     if gaps.bound is None:
         return f"What bound the forwards was not measured: {gaps.reason}."
     share = gaps.shares.get(gaps.bound)
+    judged = sum(bound is not None for bound in texts(gaps.steps[flags(gaps.steps, "counted", null=False)], "bound"))
     idle = "" if gaps.idle_p50_ns is None else f" The compute queue idles {duration(gaps.idle_p50_ns)} a step (median)."
     if share is None:
         mixture = ", ".join(f"{bound} {percent(part)}" for bound, part in gaps.shares.items())
-        return f"No single bound: {mixture}.{idle}"
-    return f"The run is {gaps.bound}-bound in {percent(share)} of the counted steps.{idle}"
+        return f"No single bound: {mixture} of {judged} steps.{idle}"
+    return f"The run is {gaps.bound}-bound in {percent(share)} of {judged} counted steps.{idle}"

@@ -43,7 +43,7 @@ class CopyView:
     """Copies of `buffer` in the counted steps.
 
     others      buffers beside it that brought block tables, and how many copies each had: not in these figures
-    figures     copy, queue_delay, exposed, hidden, overlaps (with bounds): quantiles of each
+    figures     copy, queue_delay, exposed, hidden, err of the copy's times, overlaps (with bounds): quantiles of each
     fractions   partner -> median fraction of the copy that lay inside it, None where the copies are not resolved
     split       mask -> mean time hidden behind it, over the copies whose exposure is known
     exposure    the analysis's answer, row by row
@@ -86,6 +86,7 @@ def gather_copies(
     said = recording.reason("copies", "start_ns") if isinstance(recording, Replays) else None
     why_exposed, why_shared = _usual_reason(exposed, said), _usual_reason(shared, said)
     figures = [_figures(exposed, name, why_exposed) for name in ("copy", "queue_delay", "exposed", "hidden")]
+    figures.append(_figures(shared, "err", why_shared))
     for partner in OVERLAPS:
         figures += [_figures(shared, f"{partner}{bound}", why_shared) for bound in ("", "_min", "_max")]
     sizes, sized = ints(exposed, "size_bytes")

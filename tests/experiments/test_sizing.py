@@ -88,6 +88,7 @@ def test_requests_that_arrive_by_the_clock_make_the_same_steps_on_a_slow_host(tm
     path.write_text(OPEN)
     found = find_sizes(SizesRequest(path=path, run=1000, budget=4))
     measured, predicted = found.measured[0], found.predicted[0]
+    assert found.same_steps[0] == predicted
     # THEN every held-out step is run by both lists, and saves what was predicted
     assert measured.steps == predicted.steps > 8
     assert measured.mean_ns == pytest.approx(predicted.mean_ns, abs=2)

@@ -88,7 +88,7 @@ def test_copies_of_several_names_are_told_apart(recordings):
     chosen = copies.index[copies["buffer"] == "block_table"][-2:]
     copies.loc[chosen, "buffer"] = "block_rows"
     text = " ".join(render(rec, "text").split())
-    assert "The mean copy of block_table" in text
+    assert "copies of block_table" in text
     assert "Not in these figures, though they bring block tables too: block_rows (2 copies)." in text
 
 
