@@ -41,9 +41,11 @@ def connect(address: str | None, *, needs_gpu: bool, work: str | None = None) ->
 
 def _ray() -> Any:
     try:
-        return importlib.import_module("ray")
+        ray = importlib.import_module("ray")
+        importlib.import_module("ray.exceptions")  # a mere folder of that name, such as Ray's own in /tmp, has none
     except ImportError as error:
         raise UsageError(f"--launcher ray: needs Ray ({error}); install it: pip install 'stepscope[ray]'") from error
+    return ray
 
 
 def _init(ray: Any, where: str) -> None:

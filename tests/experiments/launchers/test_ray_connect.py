@@ -188,3 +188,14 @@ def test_a_worker_sees_its_gpu_where_ray_does_not_say_it(install, monkeypatch, t
     monkeypatch.setitem(sys.modules, "pynvml", None)
     hello = RayWorker().hello()
     assert (hello["device"], hello["gpus"], hello["node"], hello["ray"]) == ("3", ["3"], "n1", "2.60.0")
+
+
+def test_a_folder_named_ray_is_not_ray(tmp_path, monkeypatch):
+    """Ray keeps its files in /tmp/ray: whoever works in /tmp has a package of that name, without anything in it."""
+    (tmp_path / "ray").mkdir()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "ray"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    with pytest.raises(UsageError, match=r"needs Ray \(No module named 'ray\.exceptions'\); install it"):
+        connect(None, needs_gpu=False)
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
