@@ -177,12 +177,13 @@ def test_a_gpu_that_no_node_has(make_nodes, nodes, spec, tmp_path):
 
 def test_a_dead_head_ends_the_sweep_and_says_how_to_go_on(make_nodes, spec, tmp_path):
     cluster, out = make_nodes(), tmp_path / "sweep"
+    address = cluster.address
     run = ray_sweep(spec(300), out, cluster, "--workers", 1)
     run.until(3)
     cluster.head_node.kill_gcs_server()
     code, _ = run.end()
     assert code == 3, run.said
     (line,) = [line for line in run.said if line.startswith("perf: ")]
-    assert f"the head of the Ray cluster at {cluster.address} is silent for 30 s" in line
+    assert f"the head of the Ray cluster at {address} is silent for 30 s" in line
     assert f"points are kept in {out}; go on with: perf sweep --resume --out {out}" in line
     assert len(summaries(out)) >= 3
