@@ -30,6 +30,7 @@ class CannotSay:
     because: str
 
 
+EVERYTHING = "whether everything is here"
 _ABSENT = {
     "kernels": ("busy, idle and gaps of a device", "the capture has no kernels"),
     "copies": ("copies and what they were hidden under", "the capture has no memory copies"),
@@ -85,12 +86,11 @@ def cannot_say(rows: CaptureRows, launches: Launches) -> tuple[CannotSay, ...]:
     found += _skew(rows, launches)
     for note in rows.meta.diagnostics:
         if note.reason.startswith("nsys") or "left out" in note.reason or "truncated" in note.reason:
-            found.append(CannotSay("whether everything is here", note.reason))
+            found.append(CannotSay(EVERYTHING, note.reason))
     whole = rows.meta.configuration.get("graph_trace") == "graph" and launches.is_graph_launch.any()
     if whole or (rows.device.kind == 2).any():
-        found.append(
-            CannotSay("kernels inside graphs", "graphs were traced whole; capture with --cuda-graph-trace=node")
-        )
+        whole_graphs = "graphs were traced whole; capture with --cuda-graph-trace=node"
+        found.append(CannotSay("which kernels ran inside graphs", whole_graphs))
     return tuple(dict.fromkeys(found))
 
 

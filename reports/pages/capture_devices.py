@@ -43,7 +43,7 @@ def devices_section(figures: CaptureFigures) -> Section:
     blocks: list[Block] = [Words(words, emphasis=True)]
     if bars:
         blocks.append(Chart("windows", "Where the devices' time went [µs]", (("all", windows_figure(bars)),)))
-    blocks += [table("Devices", columns, rows, note=note), *basis(figures, unsaid=("kernels inside", "everything"))]
+    blocks += [table("Devices", columns, rows, note=note), *basis(figures, unsaid=("inside graphs", "everything"))]
     return Section("devices", "Devices", tuple(blocks), brief=True)
 
 

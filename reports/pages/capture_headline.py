@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...analysis.captures.copies import CopyFigures, HiddenFigures
+from ...analysis.captures.coverage import EVERYTHING
 from ...analysis.captures.devices import DeviceFigures
 from ...analysis.captures.figures import CaptureFigures
 from ..document import Answer, Cell, Missing, Quantity, Section
@@ -41,9 +42,14 @@ def _busy(figures: CaptureFigures) -> _Made:
         ("kernels", Quantity(sum(own.kernels for own in figures.devices), "count")),
         ("graph replays", Quantity(sum(own.graph_replays for own in figures.devices), "count")),
         ("copies", Quantity(sum(own.copies for own in figures.devices), "count")),
-        ("rests on", f"{_EVERY}: {count(rows)}"),
+        ("rests on", "; ".join((f"{_EVERY}: {count(rows)}", *_lost(figures)))),
     )
     return words, cells, "#devices"
+
+
+def _lost(figures: CaptureFigures) -> list[str]:
+    """What the profiler says of events of the devices that may be missing."""
+    return [own.because for own in figures.cannot_say if own.question == EVERYTHING and "CUDA" in own.because]
 
 
 def _idled(own: DeviceFigures) -> str:

@@ -137,6 +137,26 @@ def test_whole_graphs_are_busy_and_their_kernels_are_not_claimed(export):
     assert any("--cuda-graph-trace=node" in text for text in words(section(document, "devices")))
 
 
+def test_the_first_answer_tells_what_nsys_says_it_lost(export):
+    export.kernel(0, 10 * US)
+    export.kernel(20 * US, 30 * US)
+    export.add("DIAGNOSTIC_EVENT", severity=2, text="Not all CUDA events might have been collected.")
+    busy = section(page(export.path), "headline").blocks[0]
+    told = "every row with usable times: 2; nsys: not all CUDA events may be there"
+    assert dict(busy.figures)["rests on"] == told
+
+
+def test_without_calls_no_chart_of_steps_is_drawn(export):
+    """Nobody knows which step launched what: a chart would have nothing to choose from."""
+    for n in range(2):
+        export.range(n * 100 * US, (n * 100 + 90) * US, f"execute_context_0(0)_generation_{n}({n})")
+        export.kernel((n * 100 + 10) * US, (n * 100 + 30) * US, correlation=n + 1)
+    steps = section(page(export.path), "steps")
+    assert not [block for block in steps.blocks if isinstance(block, Chart)]
+    why = "the capture has no calls of CUDA: nobody knows what the step launched"
+    assert rows_of(steps)[0]["kernels"] == Missing(why)
+
+
 @pytest.mark.parametrize("format_", ["html", "text", "md", "json"])
 def test_all_formats_say_the_same(two_steps, format_):
     capture = read_capture(two_steps)
