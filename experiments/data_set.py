@@ -24,6 +24,7 @@ from .store import SweepStore
 
 TABLES = "tables"
 SUMMARY = "summary.parquet"
+_MAGIC = b"PAR1"
 
 
 class DataSet:
@@ -57,7 +58,8 @@ class DataSet:
         return path
 
     def _sources(self, point: Point) -> Iterable[Path]:
-        return sorted((self._store.folder(point) / "recording").glob("*.parquet"))
+        found = (self._store.folder(point) / "recording").glob("*.parquet")
+        return sorted(path for path in found if _whole(path))
 
     def _place(self, point: Point, source: Path) -> Path:
         return self._root / source.stem / f"{point.slug}--{point.key}.parquet"
@@ -71,6 +73,16 @@ class DataSet:
         except OSError:  # a disk without hard links
             shutil.copyfile(source, draft)
         draft.replace(place)
+
+
+def _whole(path: Path) -> bool:
+    """Whether the file ends as a Parquet file does: a cut one would make the whole data set unreadable."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-len(_MAGIC), os.SEEK_END)
+            return file.read() == _MAGIC
+    except OSError:
+        return False
 
 
 def _same(place: Path, source: Path) -> bool:

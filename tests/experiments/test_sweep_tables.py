@@ -67,6 +67,15 @@ def test_a_sync_makes_good_what_a_kill_or_a_user_left(tmp_path: Path) -> None:
     assert set(pd.read_parquet(tmp_path / "s" / "tables" / "steps")["point"]) == {store.plan.points[0].id}
 
 
+def test_a_damaged_file_does_not_make_the_others_unreadable(tmp_path: Path) -> None:
+    store = store_in(tmp_path / "s")
+    measure(store, 0)
+    measure(store, 1)
+    (store.folder(store.plan.points[1]) / "recording" / "steps.parquet").write_bytes(b"PAR1 cut")
+    DataSet(store).sync()
+    assert set(pd.read_parquet(tmp_path / "s" / "tables" / "steps")["point"]) == {store.plan.points[0].id}
+
+
 def test_a_disk_without_links_gets_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError("no hard links")
