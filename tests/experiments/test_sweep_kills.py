@@ -157,6 +157,7 @@ def complete(sweep: Sweep, total: int) -> None:
     assert [key for key, times in told.items() if times > 1] == [], "a point was recorded twice"
     folders = {path.parent for path in sweep.out.glob("points/*/launch-*/summary.json")}
     assert folders == {store.folder(point) for point in store.plan.points}
+    assert [folder for folder in folders if not any((folder / "recording").iterdir())] == []
     states = [json.loads(path.read_text()) for path in sweep.out.glob("points/*/summary.json")]
     assert [state["status"] for state in states] == ["ok"] * (total // 2)
     assert not (sweep.out / WORK).exists()
