@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-OrderWorth = Literal["worth", "worth_nothing", "backwards", "unknown"]
+OrderWorth = Literal["worth", "worth_nothing", "backwards", "unresolved", "unknown"]
 CopyShown = Literal["more", "exposed", "hidden", "partly", "unknown"]
 
 
@@ -33,7 +33,9 @@ class OrderLimits:
 
 @dataclass(frozen=True, slots=True)
 class OrderVerdict:
-    """`exposed_share` is (first - skip) / |C|; a figure that an arm did not give is None, and its verdict unknown."""
+    """`exposed_share` is (first - skip) / |C|; a figure that an arm did not give is None, and its verdict unknown. An
+    order is unresolved where the interval of last - first holds 0.
+    """
 
     order: OrderWorth
     copy: CopyShown
@@ -46,8 +48,12 @@ class OrderVerdict:
 def order_verdict(row: Mapping[str, object], limits: OrderLimits = OrderLimits()) -> OrderVerdict:
     """The verdict on one row of `pair_orders`."""
     gain, left, copy = (_number(row.get(f"{name}_ns")) for name in ("last_minus_first", "first_minus_skip", "copy"))
+    low, high = (_number(row.get(f"last_minus_first_{bound}_ns")) for bound in ("low", "high"))
     share = left / copy if left is not None and copy else None
-    return OrderVerdict(_order(gain, limits), _copy(share, limits), gain, left, copy, share)
+    order = _order(gain, limits)
+    if order in ("worth", "backwards") and low is not None and high is not None and low <= 0 <= high:
+        order = "unresolved"
+    return OrderVerdict(order, _copy(share, limits), gain, left, copy, share)
 
 
 def _order(gain: float | None, limits: OrderLimits) -> OrderWorth:

@@ -14,6 +14,7 @@ _ORDER = {
     "worth": "committing first instead of last saves {gain}",
     "worth_nothing": "the order is worth nothing (last - first: {gain})",
     "backwards": "committing first costs more than committing last ({gain})",
+    "unresolved": "what the order is worth is not resolved (last - first: {gain})",
     "unknown": "what the order is worth was not measured",
 }
 _COPY = {
@@ -25,14 +26,41 @@ _COPY = {
 }
 
 
+NO_VERDICT = (
+    "such runs differ by more than an order is worth, so their differences have no interval and no verdict;"
+    " --param interleave=commit_order lets the orders take turns in one process"
+)
+
+
 def order_words(paired: pd.DataFrame, varying: tuple[str, ...]) -> tuple[Words, ...]:
-    """What each row of the paired arms says, led by the parameters that tell the rows apart."""
-    found = []
+    """What each row of arms that took turns says, led by the parameters that tell the rows apart.
+
+    Arms that are separate runs differ by more than their orders do, and nobody knows by how much: no verdict on them.
+    """
+    found, apart = [], 0
     for at in range(len(paired)):
         values = {str(name): plain(paired[name].array[at]) for name in paired.columns}
+        if values.get("launches") is None:
+            apart += 1
+            continue
         setting = ", ".join(f"{short(name)} {values[name]}" for name in varying if name in values)
-        found.append(Words(f"{setting}: {sentence(order_verdict(values))}." if setting else _capital(values)))
+        said = f"{sentence(order_verdict(values))}; {_interval(values)}"
+        found.append(Words(f"{setting}: {said}." if setting else f"{said[0].upper()}{said[1:]}."))
+    if apart:
+        found.append(Words(f"Of {apart} of {len(paired)} settings the orders are separate runs: {NO_VERDICT}."))
     return tuple(found)
+
+
+def _interval(values: dict[str, object]) -> str:
+    """95 % of both differences over launches, or why there is none."""
+    launches, parts = values["launches"], []
+    for name, words in (("last_minus_first", "last - first"), ("first_minus_skip", "first - skip")):
+        low, high = values.get(f"{name}_low_ns"), values.get(f"{name}_high_ns")
+        if isinstance(low, int | float) and isinstance(high, int | float):
+            parts.append(f"{words} {duration(low)} to {duration(high)}")
+    if not parts:
+        return f"no interval: n = {launches} launch"
+    return f"95 % over n = {launches} launches: {', '.join(parts)}"
 
 
 def sentence(verdict: OrderVerdict) -> str:
@@ -43,11 +71,6 @@ def sentence(verdict: OrderVerdict) -> str:
         "copy": _time(verdict.copy_ns), "part": "-" if part is None else percent(part),
     }
     return f"{_ORDER[verdict.order].format(**shown)}; {_COPY[verdict.copy].format(**shown)}"
-
-
-def _capital(values: dict[str, object]) -> str:
-    text = sentence(order_verdict(values))
-    return f"{text[0].upper()}{text[1:]}."
 
 
 def _time(value_ns: float | None) -> str:
