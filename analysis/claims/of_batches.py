@@ -39,7 +39,7 @@ E7 = Claim(
 
 
 def _slots(tokens: int, arm: str, low: float | None, high: float | None, expected: str = "") -> Finding:
-    where = {TOKENS: tokens} | QUIET
+    where = {TOKENS: tokens, **QUIET}
     return Finding(
         f"slot mapping on the host, {arm} - triton, {tokens} tokens", Difference(where, arm, "triton", SLOTS),
         f"{tokens} tokens", low, high, expected, "host", ratio(where, arm, "triton", SLOTS),
@@ -85,8 +85,8 @@ E9 = Claim(
     ), spec="e09_batch_state.yaml",
 )  # fmt: skip
 
-_STEADY: Where = {"workload.regime": "steady"} | QUIET
-_CHURN: Where = {"workload.regime": "churn"} | QUIET
+_STEADY: Where = {"workload.regime": "steady", **QUIET}
+_CHURN: Where = {"workload.regime": "churn", **QUIET}
 
 
 def _scatter(where: Where) -> Difference:

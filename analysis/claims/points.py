@@ -82,7 +82,8 @@ class ClaimData:
         ]  # fmt: skip
         if not others:
             return f"arm {arm} was not measured"
-        return f"arm {arm} was measured with {' and '.join(min(others, key=len))}; run its spec again"
+        nearest = sorted(others, key=len)[0]
+        return f"arm {arm} was measured with {' and '.join(nearest)}; run its spec again"
 
     def _of(self, where: Where, arm: str) -> Iterator[ClaimPoint]:
         for point in self.points:

@@ -53,8 +53,8 @@ class ComparedRuns:
 
     def overlaps(self, bound: Bound) -> tuple[int, int]:
         """(figures whose intervals overlap, figures that both runs have), of the device or of the host."""
-        known = [one.overlap for claim in self.claims for one in claim.figures if one.bound == bound]
-        known = [one for one in known if one is not None]
+        found = [one.overlap for claim in self.claims for one in claim.figures if one.bound == bound]
+        known = [overlap for overlap in found if overlap is not None]
         return sum(known), len(known)
 
 
@@ -78,7 +78,8 @@ def _figure(one: Judged, two: Judged) -> ComparedFigure:
 
 def overlapping(one: Interval | None, two: Interval | None) -> bool | None:
     """Whether two intervals have a point in common; None where one has no bounds."""
-    if one is None or two is None or None in (one.low, one.high, two.low, two.high):
+    if one is None or two is None:
         return None
-    assert one.low is not None and one.high is not None and two.low is not None and two.high is not None  # noqa: PT018
+    if one.low is None or one.high is None or two.low is None or two.high is None:
+        return None
     return one.low <= two.high and two.low <= one.high

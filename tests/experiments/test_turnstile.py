@@ -1,5 +1,6 @@
 """Processes that live side by side: they build together, measure alone, and nobody overtakes a round."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -71,6 +72,30 @@ def test_builders_come_together_and_who_wants_to_build_waits_for_all_that_want_t
         thread.join(20)
     assert order.index("first ends") == order.index("first measures") + 1
     assert order.index("third builds") > order.index("first ends")
+
+
+def free_for(path: Path, kind: int) -> bool:
+    """Whether somebody else could have this lock now."""
+    with path.open() as file:
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def test_who_measures_is_alone_in_the_room_and_who_builds_is_not(tmp_path: Path) -> None:
+    turns, room, waiting = Turnstile(tmp_path), tmp_path / "room.lock", tmp_path / "waiting.lock"
+    with turns.building():
+        assert free_for(room, fcntl.LOCK_SH)
+        assert not free_for(room, fcntl.LOCK_EX)
+        assert free_for(waiting, fcntl.LOCK_EX)  # others may come in
+    with turns.measuring():
+        assert not free_for(room, fcntl.LOCK_SH)
+        assert free_for(waiting, fcntl.LOCK_SH)  # others may wait for the same
+        assert not free_for(waiting, fcntl.LOCK_EX)  # and nobody passes to build
+    assert free_for(room, fcntl.LOCK_EX)
+    assert free_for(waiting, fcntl.LOCK_EX)
 
 
 def test_a_process_without_a_turnstile_is_alone(tmp_path: Path, monkeypatch) -> None:
