@@ -175,7 +175,12 @@ def _tell(result: GateResult, outputs: Outputs) -> int:
 
 @gate.command("plan")
 def plan_(
-    sd: Annotated[float, typer.Option(help="Spread of equal arms between launches, a fraction (A/A calibration).")],
+    sd: Annotated[
+        float | None, typer.Option(help="Spread of equal arms between launches, a fraction (A/A calibration).")
+    ] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Take the spreads of this calibration in place of --sd.")
+    ] = None,
     points: Annotated[int, typer.Option(min=1, help="Points of the sweep.")] = 1,
     launches: Launches = 5,
     pairs: Pairs = 6,
@@ -186,11 +191,16 @@ def plan_(
 ) -> int:
     """Say what a paired gate finds on a machine, and how long it takes, before it runs."""
     from ..analysis.gate.detectable import plan
+    from ..experiments.gate.calibrating import planned
+    from ..reports.gate.calibration import render_calibration
     from ..reports.jsonable import to_json
 
-    if not 0 <= sd < 1:
-        raise typer.BadParameter(f"--sd is {sd}; give a fraction from 0 to 1, 0.01 for 1 %")
     limits = _limits(launches, pairs, min_effect, must_detect)
+    if calibration is not None and sd is None:
+        typer.echo(render_calibration(planned(calibration, limits)), nl=False)
+        return 0
+    if sd is None or calibration is not None or not 0 <= sd < 1:
+        raise typer.BadParameter(f"--sd is {sd}; give a fraction from 0 to 1, 0.01 for 1 %, or --calibration alone")
     found = plan(sd, points, limits, block_s=block, launch_s=launch)
     typer.echo(to_json(asdict(found)), nl=False)
     return 0

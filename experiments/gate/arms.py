@@ -114,7 +114,7 @@ def _interpreter(arm: Arm) -> str:
     found = shutil.which(str(arm.python))
     if found is None:
         raise UsageError(f"--{arm.name} python:{arm.python}: is no program; give the path of a Python interpreter")
-    return found
+    return str(Path(found).absolute())  # not resolved: in a virtual environment it is a link, and must stay one
 
 
 def _has_own_package(python: str, scratch: Path) -> bool:

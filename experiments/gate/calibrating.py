@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ...analysis.gate.limits import Limits
 from ...analysis.gate.pairs import Floats
 from ...analysis.gate.spreads import Spread
 from ...errors import MeasurementError
-from .calibrations import Book, Entry, identity_of, open_book, work_of
+from .calibrations import Book, Entry, identity_of, open_book, read_book, work_of
 from .launch import Launch, Say
 from .procedure import GateRequest, benched, stage
 from .same_work import machine_of
@@ -56,7 +57,7 @@ def run_calibration(request: GateRequest, say: Say, today: Callable[[], date] = 
     entries: list[Entry] = []
     effects: dict[tuple[str, str], Floats] = {}
     for name, series in found.items():
-        work = work_of(opened[name]["parameters"])
+        work = work_of(bench.points["base"][name])
         for metric in (metric for metric in GATED if metric in series.metrics("base")):
             values = effects[name, metric] = _effects(series, metric)
             spread, whole = _spread(values, metric, (request.limits, today()))
@@ -64,10 +65,17 @@ def run_calibration(request: GateRequest, say: Say, today: Callable[[], date] = 
             entries.append(Entry(name, work, metric, spread, whole, *size, today()))
     book = _book(machine_of(opened[names[0]]), request).with_entries(entries)
     book.save()
-    spreads = tuple(
-        Spread(e.point, e.metric, e.sd, e.launches, plan(e.sd, len(names), request.limits)) for e in entries
-    )
-    return Calibrated(book, spreads, effects, tuple(launches))
+    return Calibrated(book, _spreads(entries, request.limits), effects, tuple(launches))
+
+
+def planned(path: Path, limits: Limits) -> tuple[Spread, ...]:
+    """What a gate with `limits` would find on the machine whose calibration is in `path`."""
+    return _spreads(read_book(path).entries, limits)
+
+
+def _spreads(entries: Sequence[Entry], limits: Limits) -> tuple[Spread, ...]:
+    points = len({entry.point for entry in entries})
+    return tuple(Spread(e.point, e.metric, e.sd, e.launches, plan(e.sd, points, limits)) for e in entries)
 
 
 def _book(machine: Mapping[str, Any], request: GateRequest) -> Book:

@@ -85,9 +85,12 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     entries: tuple[Entry, ...]
 
 
-def work_of(parameters: Mapping[str, Any]) -> str:
-    """Digest of what makes a point the same work: its requests, and the device that is modelled, if one is."""
-    named = {name: parameters.get(name) for name in ("workload", "device", "calibration", "cost_model")}
+def work_of(tree: Mapping[str, Any]) -> str:
+    """Digest of what makes a point the same work: its requests, and the device that is modelled, if one is.
+
+    `tree` is the point as the spec says it: what a version of the code makes of it gets new fields with every version.
+    """
+    named = {name: tree.get(name) for name in ("workload", "device", "calibration", "cost_model")}
     return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:12]
 
 

@@ -73,12 +73,11 @@ def measure_launch(bench: Bench, names: Sequence[str], number: int, say: Say) ->
             with resident(bench, number) as arms:
                 found.update(_until_failure(bench, arms, left, number))
         except ArmFailed as error:  # one could not be started
-            say(f"launch {number}: {error.arm}: {error}")
             found.update((name, PointLaunch(failures={error.arm: str(error)})) for name in left)
             left.clear()
-        for name, one in found.items():
-            for arm, why in one.failures.items():
-                say(f"launch {number}: {name}: {arm}: {why}")
+    for name, one in found.items():
+        for arm, why in one.failures.items():
+            say(f"launch {number}: {name}: {arm}: {why}")
     return found
 
 

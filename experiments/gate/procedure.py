@@ -21,7 +21,7 @@ from .arms import Arm, program
 from .calibrations import Book, open_book, work_of
 from .judging import Measured, Spread, judge, levels
 from .launch import ARMS, Bench, Launch, Say, measure_launch
-from .points import Blocks, points_of
+from .points import Blocks, Points, points_of
 from .same_work import machine_of
 from .series import series_of
 from .watch import Watch
@@ -55,7 +55,7 @@ def run_gate(request: GateRequest, say: Say, today: Callable[[], date] = date.to
     with benched(request) as bench:
         names = [name for name in bench.points["base"] if name in bench.points["head"]]
         first = stage(bench, names, request.limits.launches, 0, say)
-        book, spread = _spreads(request, first, today())
+        book, spread = _spreads(request, bench.points["base"], first, today())
         measured = Measured(series_of(first, names), {})
         lost = unmatched(bench.points["base"], bench.points["head"], allow_new=request.allow_new)
         suite = judge_suite([*lost, *judge(measured, request.metrics, spread, request.limits)], request.limits)
@@ -103,17 +103,19 @@ def stage(bench: Bench, names: Sequence[str], launches: int, begin: int, say: Sa
     return found
 
 
-def _spreads(request: GateRequest, launches: Sequence[Launch], today: date) -> tuple[Book | None, Spread]:
+def _spreads(
+    request: GateRequest, points: Points, launches: Sequence[Launch], today: date
+) -> tuple[Book | None, Spread]:
     """The machine's calibrations, and what they say of a point's metric."""
-    opened = {name: one.opened["base"] for launch in launches for name, one in launch.items() if one.opened}
+    opened = [one.opened["base"] for launch in launches for one in launch.values() if one.opened]
     if not opened:
         return None, lambda point, metric: Reason.NO_CALIBRATION
-    machine = machine_of(next(iter(opened.values())))
+    machine = machine_of(opened[0])
     book = open_book(machine, request.calibration)
     now = (machine, request.limits.pairs, request.blocks.steps, today)
 
     def spread(point: str, metric: str) -> float | Reason:
-        return book.spread(point, work_of(opened[point]["parameters"]), metric, now, request.limits)
+        return book.spread(point, work_of(points[point]), metric, now, request.limits)
 
     return book, spread
 

@@ -122,6 +122,11 @@ def test_what_must_be_alike(changed, said):
     assert detail == said
 
 
+def test_a_field_that_one_version_does_not_know_is_no_difference():
+    newer = {**OPENED, "parameters": {"workload": {"regime": "steady", "case": None}}}
+    assert why_incomparable({"base": OPENED, "head": newer}) is None
+
+
 def test_another_python_or_torch_may_be_what_is_compared():
     other = {**OPENED, "environment": {**OPENED["environment"], "python": "3.13.0", "torch": "2.9"}}
     assert why_incomparable({"base": OPENED, "head": other}) is None

@@ -98,7 +98,6 @@ def test_nothing_fails_without_a_calibration(gated):
     ({**OPENED, "environment": {"gpu_name": "NVIDIA L4"}}, {}, TODAY, Reason.CALIBRATION_OTHER_MACHINE),
     (OPENED, {}, date(2026, 12, 31), Reason.CALIBRATION_EXPIRED),
     (OPENED, {"pairs": 4}, TODAY, Reason.CALIBRATION_OTHER_BLOCKS),
-    ({**OPENED, "parameters": {"workload": {"regime": "churn"}}}, {}, TODAY, Reason.NO_CALIBRATION),
 ])  # fmt: skip
 def test_a_calibration_that_does_not_hold_is_refused(calibrated, request_of, monkeypatch, opened, limits, day, reason):
     def slower(name, number):
@@ -109,6 +108,12 @@ def test_a_calibration_that_does_not_hold_is_refused(calibrated, request_of, mon
     request = request_of(limits=Limits(**limits))
     result = run_gate(request, lambda line: None, lambda: day).result
     assert set(verdicts(result).values()) == {(Verdict.INCONCLUSIVE, reason)}
+
+
+def test_a_calibration_of_other_work_is_none(calibrated, request_of, monkeypatch):
+    monkeypatch.setattr(procedure, "measure_launch", Script(lambda name, number: made_launch(number, 0.05)))
+    result = run_gate(request_of(params=("seed=9",)), lambda line: None, lambda: TODAY).result
+    assert set(verdicts(result).values()) == {(Verdict.INCONCLUSIVE, Reason.NO_CALIBRATION)}
 
 
 def test_a_point_that_failed_is_an_error_and_is_not_tried_again(calibrated, gated):
@@ -136,6 +141,22 @@ def test_a_metric_that_one_arm_lacks_never_passes(calibrated, gated):
 
     result, _, _ = gated(make)
     assert set(verdicts(result, "forward_p50_ns").values()) == {(Verdict.ERROR, Reason.NOT_MEASURED)}
+
+
+@pytest.mark.parametrize(("value", "reason"), [
+    (float("nan"), Reason.NOT_FINITE), (float("inf"), Reason.NOT_FINITE), (0.0, Reason.NOT_POSITIVE),
+    (-1.0, Reason.NOT_POSITIVE),
+])  # fmt: skip
+@pytest.mark.parametrize("arm", ["base", "head"])
+def test_what_is_no_time_never_passes(calibrated, gated, arm, value, reason):
+    def make(name, number):
+        one = made_launch(number)
+        one.values[arm].timed["period_p50_ns"][2] = value
+        return one
+
+    result, _, _ = gated(make)
+    assert set(verdicts(result).values()) == {(Verdict.ERROR, reason)}
+    assert result.suite.exit_code == 3
 
 
 def test_a_metric_that_is_asked_for_and_nobody_has_is_an_error(calibrated, gated, request_of):
