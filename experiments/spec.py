@@ -77,8 +77,8 @@ class MeasureSpec:
     settle_steps    steps before them that are not counted
     resident        the launches of all such points live side by side, one process for each number of a launch; they
                     build their arms at the same time and measure one after another
-    device_events   on `cuda`, events around device operations. They tell device times, and lengthen what is queued behind
-                    a copy by 5 to 10 us: without them periods are the program's own, and device times null
+    device_events   on `cuda`, events around device operations. They tell device times, and lengthen what is queued
+                    behind a copy by 5 to 10 us: without them periods are the program's own, and device times null
     keep            "blocks" keeps the turns' periods and series and no recording: for sweeps of hundreds of launches
     """
 
@@ -163,4 +163,5 @@ def resolve_paths(tree: Tree, base: Path) -> Tree:
 
 
 def _beside(model: object, base: Path) -> object:
-    return str(base / model) if isinstance(model, str) and model.endswith(".json") and (base / model).is_file() else model
+    is_file = isinstance(model, str) and model.endswith(".json") and (base / model).is_file()
+    return str(base / str(model)) if is_file else model

@@ -173,6 +173,14 @@ def test_a_dry_run_prints_the_points_and_measures_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.yaml"]
 
 
+def test_cases_are_points_of_a_dry_run(perf: Callable[..., object]) -> None:
+    cases = ("--case", "decode=8*1@64", "--case", "mix=64,3*1@90")
+    ended = perf("sweep", *cases, "--device", "sim", "--dry-run")
+    *points, last = ended.out.splitlines()
+    assert [line.split()[1] for line in points] == ["case-decode-8-1-64", "case-mix-64-3-1-90"]
+    assert last.startswith("2 points, about ")
+
+
 def test_the_bundled_spec_has_84_points(perf: Callable[..., object]) -> None:
     ended = perf("sweep", "--dry-run")
     assert ended.out.splitlines()[-1].startswith("84 points, about ")
@@ -202,6 +210,15 @@ def test_the_bundled_spec_has_84_points(perf: Callable[..., object]) -> None:
             ["--param", "commit_order=skip", "--param", "regime=churn", "--param", "workload.settings={}"],
             "regime churn changes its rows",
         ),
+        (["--param", "ring_slots=2^2:9"], "runner.ring_slots: 2^2:9 mixes two kinds of range"),
+        (["--param", "ring_slots=1:3,2"], "--param runner.ring_slots: 2 is listed twice; keep one"),
+        (["--zip", "ring_slots,seed=1/2,3"], "'3' has not one value for each of runner.ring_slots, workload.seed"),
+        (["--case", "decode=32*1@"], "'32*1@' in 'decode=32*1@': expected [N*]Q[@K][c][:D], as 32*1@8192"),
+        (["--case", "d=1@8", "--case", "d=1@8"], "--case: 'd=1@8' is listed twice; keep one"),
+        (["--case", "d=4*1@32"], "runner.max_num_seqs: 2 is too small for 'd=4*1@32', whose steps have 4 requests"),
+        (["--timeout", "0"], "--timeout: 0.0 is no time limit; give seconds above 0"),
+        (["--max-failures", "0"], "--max-failures: 0 is too small; at least 1"),
+        (["--progress", "xml"], "--progress: xml is unknown; one of auto, bar, plain, json"),
         (["--param", "table_width=2"], "runner.table_width: 2 blocks do not reach max_model_len = 64"),
     ],
 )
