@@ -20,14 +20,14 @@ MEDIAN_LANE, MEAN_LANE, PREPROCESS_LANE = "median of each phase", "mean step", "
 def phases_section(view: PhaseView, origin: str, reasons: dict[str, str]) -> Section:
     """Shares, figures, course over the steps and, apart from them, the device's figures.
 
-    `reasons` says per column of `phases` why it is null.
+    `reasons` says per column of `phases`, and per `steps.` and column of those, why it is null.
     """
     blocks: list[Block] = [Words(_closing(view))]
     shares = _shares(view)
     if shares:
         title = "Host time of a step: typical, mean, and the sub-ranges of preprocess [µs]"
         blocks.append(Chart("shares", title, (("shares", shares_figure(shares)),), origin=origin))
-    blocks.append(_host_table(view, origin))
+    blocks += [_whole_table(view, origin, reasons), _host_table(view, origin)]
     if len(view.summary.ranges):
         blocks.append(_ranges_table(view, origin))
     if len(view.course) > 1 and shares:
@@ -61,6 +61,22 @@ def _lane(row: str, values: Mapping[str, Number | None], colours: Mapping[str, s
     known = {name: float(value) for name, value in values.items() if value is not None}
     whole = sum(known.values())
     return [Share(row, name, value, value / whole, colours[name]) for name, value in known.items() if whole > 0]
+
+
+_WHOLE = {
+    "period_ns": "period: from its begin to the next one's",
+    "latency_ns": "latency: until its tokens are with the host",
+    "host_busy_ns": "host busy: from its begin to its end, without waits",
+    "host_wait_ns": "host wait: for the device",
+}
+
+
+def _whole_table(view: PhaseView, origin: str, reasons: dict[str, str]) -> Block:
+    rows = [
+        (_WHOLE[str(row["name"])], *_quantiles(row, reasons.get(f"steps.{row['name']}", "no counted step has it")))
+        for row in view.whole
+    ]  # fmt: skip
+    return table("A step as a whole", (Column("time"), *_QUANTILE_COLUMNS), rows, origin)
 
 
 def _host_table(view: PhaseView, origin: str) -> Block:

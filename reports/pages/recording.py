@@ -24,6 +24,7 @@ def recording_document(view: RecordingView) -> Document:
     """All sections in the order of reading: answers, evidence, where it comes from, what is missing."""
     origin, meta = view.origin, view.meta
     phase_reasons = {note.column: note.reason for note in meta.diagnostics if note.table == "phases"}
+    phase_reasons |= {f"steps.{note.column}": note.reason for note in meta.diagnostics if note.table == "steps"}
     sections = (
         headline_section(view),
         phases_section(view.phases, origin, phase_reasons),

@@ -9,8 +9,11 @@ import pandas as pd
 
 from ...analysis.phases import HOST_PHASES, PhaseSummary, phase_steps, phase_summary
 from ...analysis.stats import Number, mean, median, quantile
-from ...analysis.tables import Process, TableSource, ints, processes
+from ...analysis.tables import LongArray, Process, TableSource, ints, processes
 from ..decimation import keep_extremes
+
+WHOLE = ("period_ns", "latency_ns", "host_busy_ns", "host_wait_ns")
+"""Columns of `steps` that are about a step as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,7 @@ class PhaseView:
     period_*    of the counted steps, None when no step has one
     latency_*   the same, from a step's begin until its tokens are with the host: longer than the period where steps
                 overlap
+    whole       a row a column of WHOLE: name, n, p10_ns, p50_ns, p90_ns over the counted steps that have it
     course      steps of the chart over time, decimated, extremes kept: step, period_ns, counted, num_tokens, phases
     num_steps   recorded steps in all
     """
@@ -33,6 +37,7 @@ class PhaseView:
     period_p99_ns: Number | None
     period_max_ns: Number | None
     latency_p50_ns: Number | None
+    whole: tuple[dict[str, object], ...]
     course: pd.DataFrame
     num_steps: int
 
@@ -47,14 +52,22 @@ def gather_phases(recording: TableSource) -> PhaseView:
         summary=phase_summary(recording),
         mean_ns=_means(counted),
         period_mean_ns=mean(period), period_p50_ns=median(period), period_p99_ns=quantile(period, 99),
-        period_max_ns=int(period.max()) if len(period) else None, latency_p50_ns=_latency(recording),
+        period_max_ns=int(period.max()) if len(period) else None,
+        latency_p50_ns=median(_counted(recording, "latency_ns")),
+        whole=tuple(_quantiles(name, _counted(recording, name)) for name in WHOLE),
         course=_course(recording, steps), num_steps=len(steps),
     )
 
 
-def _latency(recording: TableSource) -> Number | None:
-    found = [process.counted("steps").ints("latency_ns") for process in processes(recording)]
-    return median(np.concatenate([np.zeros(0, dtype=np.int64), *(values[known] for values, known in found)]))
+def _counted(recording: TableSource, name: str) -> LongArray:
+    found = [process.counted("steps").ints(name) for process in processes(recording)]
+    values: LongArray = np.concatenate([np.zeros(0, dtype=np.int64), *(value[known] for value, known in found)])
+    return values
+
+
+def _quantiles(name: str, values: LongArray) -> dict[str, object]:
+    quantiles = {"p10_ns": quantile(values, 10), "p50_ns": median(values), "p90_ns": quantile(values, 90)}
+    return {"name": name, "n": len(values), **quantiles}
 
 
 def _means(counted: pd.DataFrame) -> dict[str, Number | None]:
