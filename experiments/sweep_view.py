@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..analysis.blocks import Block
 from ..errors import UsageError
 from ..instrumentation.recording.reader import Recording
@@ -36,13 +39,19 @@ def _sweep_point(store: SweepStore, point: Point) -> SweepPoint:
         point.key,
         point.choice,
         record["status"],
-        record["reason"],
+        _reason(record),
         record.get("metrics", {}),
         record.get("reasons", {}),
         (record.get("calibration") or "") if record.get("modelled") else "",
         point.repeat,
         blocks=tuple(Block(block["order"], tuple(block["periods_ns"])) for block in record.get("blocks", [])),
     )
+
+
+def _reason(record: Mapping[str, Any]) -> str:
+    """Its class before its words, where they do not say it themselves."""
+    kind = record.get("kind") or ""
+    return record["reason"] if kind in ("", "error", "dominated") else f"{kind}: {record['reason']}"
 
 
 def _representatives(store: SweepStore) -> tuple[list[tuple[str, Recording]], list[str]]:
