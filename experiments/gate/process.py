@@ -94,11 +94,13 @@ class ArmProcess:
         return self.receive(timeout_s, meanwhile)
 
     def close(self) -> None:
-        """End the process: it may finish what it does for a moment, then it is killed."""
-        with contextlib.suppress(ArmFailed):
-            self.send({"do": "end"})
+        """End the process: it may finish what it does for a moment, then it is killed. A second call does nothing."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
+        if self._child.stdout.closed:
+            return
+        with contextlib.suppress(ArmFailed):
+            self.send({"do": "end"})
         with contextlib.suppress(OSError):
             self._child.stdin.close()
         try:
