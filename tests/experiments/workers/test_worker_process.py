@@ -167,7 +167,7 @@ def test_a_worker_ends_with_its_driver(make: Make, tmp_path: Path) -> None:
         "from stepscope.experiments.workers.task import Task\n"
         "worker = WorkerProcess(Path(sys.argv[1]), work='odd_work:work')\n"
         "worker.start(Task.from_json(json.loads(sys.argv[2])))\n"
-        "while not worker._facts: worker.poll(); time.sleep(0.01)\n"
+        "while not worker._facts or worker.due_s is not None: worker.poll(); time.sleep(0.01)\n"
         "print(worker._facts['pid'], flush=True)\n"
         "time.sleep(600)\n"
     )
