@@ -50,6 +50,8 @@ class ProgramBuilder:
         self._returns = dict(zip(blocking.tolist(), (ops.enqueued_ns[blocking] - self.origin_ns).tolist(), strict=True))
         self._at = [-1] * len(ops)
         self.step_at: list[int] = []
+        self.untied: list[tuple[int, int]] = []
+        """Begin and end, from the origin, of waits for what is not known: host work to a replay."""
         self._program: list[Instruction] = []
         self._phases: list[str | None] = []
         self._phase: str | None = None
@@ -191,6 +193,7 @@ class ProgramBuilder:
         begin, end, op = self._wait_rows[ref]
         call, back = begin - self.origin_ns, end - self.origin_ns
         if op is None or self._at[op] < 0:  # unknown, or enqueued later: not a dependency that a replay could keep
+            self.untied.append((call, back))
             self._work_until(back)
             return
         self._add(HostWait(op, *self._wait_costs.of(call, back, self._ends[op])))

@@ -29,6 +29,7 @@ class Timeline:
     latency_ns     launch latency by group of operations (`Operations.latency_group`), as this recording shows it
     baseline       the program replayed unchanged
     misfit_ns      largest |replayed - recorded| of an operation's start or end
+    untied         [n, 2] begin and end of host waits for operations that are not known; a replay cannot shorten them
     """
 
     origin_ns: int
@@ -41,6 +42,7 @@ class Timeline:
     latency_ns: Mapping[str, int]
     baseline: Replay
     misfit_ns: int
+    untied: LongArray
 
     def begin(self, op: int) -> int:
         """Index in `program` of the first instruction that belongs to an operation: its pause, or its Enqueue."""
@@ -78,6 +80,7 @@ def timeline(process: Process) -> Timeline | None:
         origin_ns=builder.origin_ns, ops=ops, program=program, phases=phases, at=builder.at,
         step_numbers=builder.step_numbers, step_at=np.array(builder.step_at, dtype=np.int64),
         latency_ns=builder.latency, baseline=baseline, misfit_ns=int(misfit),
+        untied=np.array(builder.untied, dtype=np.int64).reshape(-1, 2),
     )
 
 

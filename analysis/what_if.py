@@ -16,6 +16,8 @@ from .tables import LongArray, Process, TableSource
 TRANSIENT_STEPS = 2
 """Steps that a change needs to settle when two are in flight: what is enqueued already does not feel it."""
 LEAST_STEPS = 3
+UNTIED_SHARE = 0.01
+"""Of the steady periods: so much of them may be waits that a replay takes for work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ def _what_if(process: Process, line: Timeline, change: Change) -> WhatIf:
     if change.copies and not change.phases and set(change.copies).isdisjoint(line.ops.buffer):
         reason = f"no copy of {', '.join(change.copies)} can be replayed"
         return WhatIf(change, len(steady), None, None, None, reason)
+    if reason := untied_reason(line, steady):
+        return WhatIf(change, len(steady), None, None, None, reason)
     before = np.diff(line.step_starts(line.baseline))[steady]
     after = np.diff(line.step_starts(changed(line, change.copies, change.phases)))[steady]
     return WhatIf(change, len(steady), mean(before), mean(after), mean(before - after), None)
@@ -90,6 +94,23 @@ def steady_steps(process: Process, line: Timeline) -> LongArray:
     return np.flatnonzero(kept[:-1] & followed & settled)
 
 
+def untied_reason(line: Timeline, steady: LongArray) -> str:
+    """Why no change of the period can be told: in the steady steps the host waits for what the recording does not know
+    the end of, and a replay would keep those waits as long as they were. Empty where that is no matter.
+    """
+    begin, end = line.untied[:, 0], line.untied[:, 1]  # of one host thread, in order: they do not overlap
+    spent = np.concatenate(([0], np.cumsum(end - begin)))
+    starts = line.step_starts(line.baseline)
+    place = np.searchsorted(begin, starts, side="right")
+    waited = spent[place]
+    inside = place > 0
+    waited[inside] -= np.maximum(0, end[place[inside] - 1] - starts[inside])
+    share = int(np.diff(waited)[steady].sum()) / max(1, int(np.diff(starts)[steady].sum()))
+    if share <= UNTIED_SHARE:
+        return ""
+    return f"{share:.0%} of the steady steps are waits of the host for operations whose end is not known"
+
+
 def period_change(process: Process, line: Timeline, replayed: Replay) -> tuple[Number | None, str | None]:
     """By how much the steady period is shorter in `replayed`, or None and the reason.
 
@@ -99,6 +120,8 @@ def period_change(process: Process, line: Timeline, replayed: Replay) -> tuple[N
     steady = steady_steps(process, line)
     if len(steady) < LEAST_STEPS:
         return None, _too_few(len(steady))
+    if reason := untied_reason(line, steady):
+        return None, reason
     before = np.diff(line.step_starts(line.baseline))
     after = np.diff(line.step_starts(replayed))
     blocks = np.split(steady, np.flatnonzero(np.diff(steady) > 1) + 1)

@@ -9,7 +9,7 @@ from .costs import calibrated
 from .replay import Timeline, changed, replays
 from .stats import Number, mean
 from .tables import Process, TableSource
-from .what_if import LEAST_STEPS, Change, WhatIf, steady_steps
+from .what_if import LEAST_STEPS, Change, WhatIf, steady_steps, untied_reason
 
 GRAPHS_ON = Change("graphs on")
 DEEPER_RING = Change("staging ring deeper")
@@ -65,6 +65,8 @@ def _compared(change: Change, process: Process, line: Timeline, host_ns: tuple[i
     steady = steady_steps(process, line)
     if len(steady) < LEAST_STEPS:
         return _null(change, f"only {len(steady)} steady steps can be replayed, {LEAST_STEPS} are needed")
+    if reason := untied_reason(line, steady):
+        return _null(change, reason)
     before = np.diff(line.step_starts(line.baseline))[steady]
     after = np.diff(np.array(host_ns, dtype=np.int64)[line.step_at])[steady]
     saved: Number | None = mean(before - after)

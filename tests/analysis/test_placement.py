@@ -181,3 +181,16 @@ def test_who_makes_no_copy_does_not_go_over_to_it_either(lab):
     # THEN a copy of no length still costs that, and no copy does not
     assert found.exposed_step_ns == pytest.approx(155 * US, abs=10)
     assert found.commit_step_ns == pytest.approx(measured, abs=10)
+
+
+def test_where_the_hosts_waits_cannot_be_tied_nothing_is_said_of_the_period(lab):
+    # GIVEN tokens without times, on a queue that waits for nothing that was recorded
+    made = two_in_flight(lab())
+    made.rows["edges"] = [row for row in made.rows["edges"] if row["kind"] != "event"]
+    recording = untimed(made, "tokens")
+    found = exposure(recording)
+    # THEN how long each copy kept its reader waiting is known, and what the period would be is not: null, never 0
+    assert found.steps["exposed_ns"].notna().any()
+    assert (found.exposed_step_ns, found.commit_step_ns) == (None, None)
+    assert "are waits of the host for operations whose end is not known" in found.exposed_step_reason
+    assert what_if(recording, copy_free("block_table")).reason == found.exposed_step_reason
