@@ -135,7 +135,7 @@ def main() -> None:
     options = parser.parse_args()
     found = {"local": local, "ray": on_ray}[options.launcher](options.points)
     machine = {
-        "machine": "CPU only: GPUs are declared, points measure nothing", "cores": os.cpu_count(),
+        "machine": "CPU only: GPUs are declared, points measure nothing", "cores": os.cpu_count(), "nice": os.nice(0),
         "python": platform.python_version(), "date": f"{time.strftime('%Y-%m-%d')}",
     }  # fmt: skip
     text = json.dumps({**machine, **found}, indent=1, default=lambda value: round(value, 2))
