@@ -23,6 +23,7 @@ from .compare_phases import (
     phase_figures,
     step_figures,
 )
+from .compare_settings import Differing, differing_settings, differing_work
 from .compare_steps import StepPairs, match_by_length, match_by_number
 from .tables import Process, TableSource, processes
 
@@ -50,7 +51,8 @@ class Side:
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
     """`same_run`: the two are views of one run and were judged. `clock_offset_ns` takes b's times to a's, with
-    `clock_err_ns`; both null for two runs. `notes` are differences between the machines."""
+    `clock_err_ns`; both null for two runs. `notes` are differences between the machines; `settings` and `work` those of
+    two runs, before anything is timed."""
 
     a: Side
     b: Side
@@ -62,6 +64,8 @@ class Comparison:
     clock_offset_ns: int | None
     clock_err_ns: int | None
     notes: tuple[str, ...]
+    settings: tuple[Differing, ...] = ()
+    work: tuple[Differing, ...] = ()
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -99,6 +103,8 @@ def compare(a: Recorded, b: Recorded) -> Comparison:
         figures=(*step_figures(pairs, first, second, err_ns), *phase_figures(pairs, first, second, err_ns)),
         device_work=tuple(work), copies=tuple(copy_pairs(pairs, first, second, why_not=why_not)),
         clock_offset_ns=gap_ns, clock_err_ns=gap_err_ns, notes=notes,
+        settings=() if same_run else differing_settings(a.meta.configuration, b.meta.configuration),
+        work=() if same_run else differing_work(first, second),
     )
 
 

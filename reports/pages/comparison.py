@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...analysis.compare import Comparison, Side
 from ...analysis.compare_copies import CopyPairs
 from ...analysis.compare_phases import PairedFigure
+from ...analysis.compare_settings import Differing
 from ..document import Block, Cell, Column, Document, Missing, Quantity, Section, Words
 from ..formatting import count, duration
 from .cells import bytes_column, count_column, number, table, us_column
@@ -30,7 +31,7 @@ def _matched(found: Comparison) -> Section:
     how = {
         "number": "by their numbers", "length": "in order, by their lengths",
     }[found.steps.by]  # fmt: skip
-    blocks: list[Block] = [Words(_verdict(found), emphasis=True)]
+    blocks: list[Block] = [Words(_verdict(found), emphasis=True), *_apart(found)]
     blocks.append(Words(f"{count(len(found.steps))} pairs of steps, matched {how}. {_unmatched(found)}"))
     if found.clock_err_ns is not None:
         blocks.append(Words(
@@ -38,6 +39,28 @@ def _matched(found: Comparison) -> Section:
         ))  # fmt: skip
     blocks += [Words(f"The two differ in {note}.") for note in found.notes]
     return Section("matched", "What is compared", tuple(blocks), brief=True)
+
+
+def _apart(found: Comparison) -> list[Block]:
+    """What differs before anything is timed: the work as a warning, then the parameters."""
+    blocks: list[Block] = []
+    if found.work:
+        blocks.append(Words(
+            "Warning: A and B did different work in their steps, or did it by other calls: a difference between their"
+            " times is that of the work first of all.", emphasis=True,
+        ))  # fmt: skip
+        blocks.append(_differing("Work of a step", "figure", found.work))
+    if found.settings:
+        blocks.append(_differing("Parameters that differ", "parameter", found.settings))
+    return blocks
+
+
+def _differing(title: str, what: str, found: tuple[Differing, ...]) -> Block:
+    rows: list[tuple[Cell, ...]] = [
+        (own.name, *(Missing("this side has none") if side is None else side for side in (own.a, own.b)))
+        for own in found
+    ]  # fmt: skip
+    return table(title, (Column(what), Column("A"), Column("B")), rows)
 
 
 def _verdict(found: Comparison) -> str:

@@ -183,3 +183,35 @@ def test_sides_without_steps_or_with_many_ranks_are_refused():
     many.tables["steps"].loc[0, "pid"] = 8
     with pytest.raises(Incomparable, match="2 processes with steps"):
         compare(many, recording())
+
+
+class TestWhatDiffersBeforeTheTimes:
+    def test_parameters_of_two_runs_are_listed_in_their_order(self):
+        first = {"runner": {"staging": "pinned_ring", "graph_mode": "full"}, "workload": {"settings": {"num_reqs": 64}}}
+        second = {"runner": {"staging": "pageable", "graph_mode": "full"}, "workload": {"settings": {"num_reqs": 256}}}
+        found = compare(recording(configuration=first), recording(configuration=second))
+        assert [(own.name, own.a, own.b) for own in found.settings] == [
+            ("workload.settings.num_reqs", "64", "256"), ("runner.staging", "pinned_ring", "pageable"),
+        ]  # fmt: skip
+        assert found.work == ()
+
+    def test_other_phases_and_other_rows_are_other_work(self):
+        one, other = recording("kineto"), recording("kineto")
+        one = changed_steps(one, num_reqs=64, num_launches=17)
+        other = changed_steps(other, num_reqs=256, num_launches=17)
+        other.tables["phases"]["name"] = pd.array(["sample"] * len(other.tables["phases"]), dtype="string")
+        found = compare(one, other)
+        assert [(own.name, own.a, own.b) for own in found.work] == [
+            ("rows a step (median)", "64", "256"), ("phases", "forward", "sample"),
+        ]  # fmt: skip
+        assert found.settings == ()
+
+    def test_two_views_of_one_run_are_not_asked(self):
+        found = compare(recording(configuration={"runner": {"staging": "pageable"}}), recording("nsys"))
+        assert (found.settings, found.work) == ((), ())
+
+
+def changed_steps(found, **values):
+    for name, value in values.items():
+        found.tables["steps"][name] = pd.array([value] * len(found.tables["steps"]), dtype="Int64")
+    return found

@@ -60,6 +60,22 @@ def test_what_must_not_be_compared_ends_with_five(perf, tmp_path):
     assert perf("diff", OWN, DATA / "torch.json.gz").code == 5
 
 
+def test_runs_of_different_work_are_told_before_their_times(perf):
+    # GIVEN two runs that differ in rows, staging and graph mode
+    runs = Path(__file__).resolve().parents[2] / "examples" / "recordings" / "h200"
+    # WHEN they are laid side by side
+    told = perf("diff", runs / "decode", runs / "pageable-staging").out
+    # THEN a warning and the parameters come before the first time
+    before = told[: told.index("Pair by pair")]
+    assert "Warning: A and B did different work" in before
+    rows = {tuple(line.split()) for line in before.splitlines()}
+    assert ("rows", "a", "step", "(median)", "64", "256") in rows
+    assert ("runner.staging", "pinned_ring", "pageable") in rows
+    assert ("runner.graph_mode", "full_and_piecewise", "full") in rows
+    # AND two views of one run have no such warning
+    assert "Warning" not in perf("diff", OWN, CAPTURE).out
+
+
 def test_what_is_no_recording_ends_with_two(perf, tmp_path):
     assert perf("diff", OWN, tmp_path / "nothing").code == 2
     assert perf("diff", OWN, tmp_path).code == 2
