@@ -8,12 +8,24 @@ from typing import Any
 from .point import Point, parameters
 
 SIZES = frozenset({
-    "runner.max_num_seqs", "runner.max_num_batched_tokens", "runner.max_model_len", "runner.num_blocks",
-    "runner.table_width", "runner.ring_slots", "runner.max_capture_size",
+    *(f"runner.{name}" for name in (
+        "max_num_seqs", "max_num_batched_tokens", "max_model_len", "num_blocks", "table_width", "ring_slots",
+        "max_capture_size",
+    )),
+    *(f"workload.settings.{name}" for name in (
+        "max_num_seqs", "max_num_batched_tokens", "max_model_len", "num_blocks", "num_reqs", "num_requests", "num_long",
+        "prompt_len", "prompt_low", "prompt_high", "long_prompt_len", "suffix_len", "long_len", "short_len",
+        "output_len", "output_low", "output_high", "long_output_len", "short_output_len",
+    )),
+    *(f"measure.{name}" for name in (
+        "repeats", "warmup_steps", "steps", "steps_modelled", "blocks", "block_steps", "settle_steps",
+    )),
 })  # fmt: skip
-"""Parameters that cost memory when they grow; numbers under `workload.settings` do too."""
-_LENGTHS = ("measure.",)
-"""How long a point is measured decides nothing about what fits."""
+"""Parameters with which a point needs no less memory when they grow: sequences grow while they are measured.
+
+Any other has to be equal. A number may well make a point smaller: of `long_prefill_token_threshold` 0 is the largest,
+and a longer prefix leaves less to compute.
+"""
 
 Leaves = dict[str, Any]
 
@@ -43,7 +55,7 @@ def _flat(tree: Mapping[str, Any], where: str) -> Iterable[tuple[str, Any]]:
         path = f"{where}.{name}" if where else name
         if isinstance(value, Mapping):
             yield from _flat(value, path)
-        elif not path.startswith(_LENGTHS):
+        else:
             yield path, value
 
 
@@ -55,5 +67,4 @@ def _at_least(large: Leaves, small: Leaves) -> bool:
 def _fits(name: str, large: Any, small: Any) -> bool:
     if large == small:
         return True
-    grows = name in SIZES or name.startswith("workload.settings.")
-    return grows and type(large) is int and type(small) is int and large > small
+    return name in SIZES and type(large) is int and type(small) is int and large > small
