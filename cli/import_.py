@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .options import Force
+
 
 def import_(
     files: Annotated[
@@ -34,11 +36,12 @@ def import_(
             help="Also write the capture without environments, command lines, outputs, paths and users.",
         ),
     ] = None,
+    force: Force = False,
 ) -> None:
     """Import a capture that another profiler made; print what it says and write a recording."""
     from ..experiments.importing import import_capture
 
-    done = import_capture(files, output, salvage=salvage, phase_map=phase_map, scrubbed=scrub_copy)
+    done = import_capture(files, output, salvage=salvage, phase_map=phase_map, scrubbed=scrub_copy, force=force)
     typer.echo(done.text, nl=False)
     typer.echo(f"\nrecording: {done.folder}")
     if scrub_copy is not None:

@@ -19,3 +19,4 @@ Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Folder for the results. [default: a new one]"),
 ]
+Force = Annotated[bool, typer.Option("--force", help="Replace the recording that the folder holds already.")]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .options import Device, Out, Param
+from .options import Device, Force, Out, Param
 
 
 def run(
@@ -27,6 +27,7 @@ def run(
     param: Param = None,
     device: Device = None,
     out: Out = None,
+    force: Force = False,
 ) -> int:
     """Run one point to its end, write its recording and report, and print the summary.
 
@@ -42,6 +43,7 @@ def run(
     }  # fmt: skip
     plan = single.plan_single(spec, {name: value for name, value in fields.items() if value is not None}, param or [])
     with RunProgress() as progress:
-        outcome = single.run_single(plan, out, progress, profiler_windows if profiler_window else nullcontext)
+        around = profiler_windows if profiler_window else nullcontext
+        outcome = single.run_single(plan, out, progress, around, force=force)
     typer.echo(outcome.text)
     return outcome.exit_code

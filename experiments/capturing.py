@@ -39,7 +39,9 @@ class Captured:
 
 
 def new_folder(out: Path | None) -> Path:
-    """The folder of a capture, made. Raises UsageError where it cannot be written to."""
+    """The folder of a capture, made. Raises UsageError where it cannot be written to, or holds a capture's run."""
+    if out is not None and (out / RUN / "recording").exists():
+        raise UsageError(f"{out}: holds a run of an earlier capture; choose another --out")
     return make_writable(out or RESULTS / f"capture-{datetime.now():%Y%m%d-%H%M%S}")
 
 

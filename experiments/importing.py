@@ -29,17 +29,18 @@ class Imported:
 
 def import_capture(
     paths: Sequence[Path], out: Path | None = None, *, salvage: bool = False, phase_map: Path | None = None,
-    scrubbed: Path | None = None,
+    scrubbed: Path | None = None, force: bool = False,
 ) -> Imported:  # fmt: skip
     """Read one capture, or the Kineto traces of several ranks, and write the recording to `out`.
 
     Without `out` a folder named after the (first) file is made in the current folder. With `scrubbed` a cleaned copy
     of the capture is written there first, and the recording is made from the copy: both say the same. Raises
-    UsageError for what is no capture, MeasurementError for one in which nothing was measured.
+    UsageError for what is no capture, and for a folder that holds a recording unless `force` says to replace it;
+    MeasurementError for one in which nothing was measured.
     """
     folder = out or Path(f"{stem(paths[0])}.recording")
-    _check(folder)
     options = CaptureOptions(salvage=salvage, phase_map=load_phase_map(phase_map) if phase_map else None)
+    _check(folder, force)
     capture = read_capture(paths if scrubbed is None else [_scrubbed(paths, scrubbed, salvage)], options)
     with ThreadPoolExecutor(1) as writer:  # packing the tables keeps another core busy
         saved = writer.submit(capture.save, folder)
@@ -75,9 +76,11 @@ def stem(path: Path) -> str:
         name = name.removesuffix(ending)
 
 
-def _check(folder: Path) -> None:
-    """Refuse to write among files that are not a recording's."""
+def _check(folder: Path, force: bool) -> None:
+    """Refuse to write among files that are not a recording's, and over a recording unless `force` says so."""
     if folder.is_file():
         raise UsageError(f"{folder}: is a file; name a folder with -o")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / META_FILE).exists():
         raise UsageError(f"{folder}: is not empty and holds no recording; name another folder with -o")
+    if (folder / META_FILE).exists() and not force:
+        raise UsageError(f"{folder}: holds a recording already; name another with -o, or replace it with --force")

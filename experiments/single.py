@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MeasurementError, UsageError
+from ..instrumentation.recording.storage import META_FILE, PARTIAL_META_FILE
 from .axes import full_path, parse_params, put
 from .files import make_writable, write_atomically
 from .interrupt import Interrupt
@@ -74,17 +75,29 @@ def _choice(tree: Tree, fields: Mapping[str, Any]) -> Choice:
     return choice
 
 
+def refuse_overwriting(folder: Path, force: bool) -> None:
+    """Raise UsageError where `folder` holds a sweep, or a run that nobody said may be replaced."""
+    if (folder / "plan.json").exists():
+        raise UsageError(f"{folder}: holds a sweep; choose another --out")
+    own = (folder, folder / "recording")
+    held = any((place / name).exists() for place in own for name in (META_FILE, PARTIAL_META_FILE))
+    if not force and (held or (folder / "summary.json").exists()):
+        raise UsageError(f"{folder}: holds a recording already; choose another --out, or replace it with --force")
+
+
 def run_single(
     plan: Plan, out: Path | None, progress: Callable[[int, int], None],
-    around: Callable[[], AbstractContextManager[None]] = nullcontext,
+    around: Callable[[], AbstractContextManager[None]] = nullcontext, *, force: bool = False,
 ) -> RunOutcome:  # fmt: skip
     """Measure the plan's point into `out`, its steps inside `around`. Ctrl-C ends the run early and keeps what was
-    measured."""
+    measured. Raises UsageError for a folder that holds a recording, unless `force` says to replace it."""
     from .measure import measure
     from .reporting import RECORDING, write_report
     from .summary import summary_of
 
     (point,) = plan.points
+    if out is not None:
+        refuse_overwriting(out, force)
     folder = make_writable(out or RESULTS / f"run-{datetime.now():%Y%m%d-%H%M%S}")
     started = time.perf_counter()
     with Interrupt() as interrupt:

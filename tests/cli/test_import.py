@@ -107,3 +107,13 @@ def test_what_is_no_capture_is_refused(perf, tmp_path):
         assert ended.code == 2
         assert "Traceback" not in ended.err
     assert perf("import", tmp_path / "nothing.sqlite").code == 2
+
+
+def test_a_recording_is_replaced_by_request_only(perf, kineto, made, tmp_path):
+    path, folder = kineto([made.kernel(0, 10)]), tmp_path / "r"
+    assert perf("import", path, "-o", folder).code == 0
+    refused = perf("import", path, "-o", folder)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "holds a recording already" in refused.err
+    assert "--force" in refused.err
+    assert perf("import", path, "-o", folder, "--force").code == 0

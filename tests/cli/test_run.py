@@ -85,6 +85,31 @@ def test_without_a_source_the_regime_steady_runs(perf: Callable[..., object], tm
     assert (parameters["workload"]["regime"], parameters["measure"]["steps"]) == ("steady", 2)
 
 
+def test_a_recording_is_replaced_by_request_only(perf: Callable[..., object], tmp_path: Path) -> None:
+    # GIVEN a folder with a run
+    def again(steps: int, *more: str) -> object:
+        sizes = ("--device", "cpu", "--param", "workload.settings.num_reqs=2")
+        return perf("run", "--steps", steps, "--out", tmp_path / "run", *sizes, *more)
+
+    assert again(2).code == 0
+    kept = (tmp_path / "run" / "summary.json").read_bytes()
+    # WHEN another run is sent there
+    refused = again(3)
+    # THEN it is refused in one line and nothing has changed
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "holds a recording already; choose another --out, or replace it with --force" in refused.err
+    assert (tmp_path / "run" / "summary.json").read_bytes() == kept
+    # AND with --force it takes the place of the first
+    assert again(3, "--force").code == 0
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["parameters"]["measure"]["steps"] == 3
+
+
+def test_a_sweep_is_never_replaced_by_a_run(perf: Callable[..., object], tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text("{}")
+    refused = perf("run", "--steps", 1, "--device", "cpu", "--out", tmp_path, "--force")
+    assert (refused.code, "holds a sweep" in refused.err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
