@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..analysis.sizes import solve_sizes
 from ..analysis.sizes_costs import SizesLimits, candidates_of, problem_of
 from ..analysis.sizes_graphs import capture_costs
-from ..analysis.sizes_judgement import judge_arm, predicted_gain
+from ..analysis.sizes_judgement import SizesArm, SizesGain, judge_arm, predicted_gain
 from ..analysis.sizes_stream import SizesStream, split_stream
 from ..errors import UsageError
 from ..reports.sizes_text import SizesView
@@ -68,12 +69,26 @@ def find_sizes(request: SizesRequest) -> SizesView:
     arms = [judge_arm(name, sizes, rest, source.costs) for name, sizes in ladders.items()]
     shares = f"{len(head.tokens)} to choose by, {len(rest.tokens)} to judge on"
     eager = f"{stream.left_out} run eagerly whatever is captured (above {reach} tokens, or not for graphs)"
+    gains = [predicted_gain(chosen, arm, rest, source.costs) for arm in arms]
     view = SizesView(
-        chosen=chosen, arms=arms, predicted=[predicted_gain(chosen, arm, rest, source.costs) for arm in arms],
+        chosen=chosen, arms=arms, predicted=gains, unbeaten=_unbeaten(chosen, arms, gains, limits),
         measured=(), why_not=NOT_RUN, graphs=[captures.of(arm.sizes) for arm in (chosen, *arms)],
         facts=(*source.facts, ("judged", f"{shares}; {eager}")), decode_tokens=source.config.decode_query_len,
     )  # fmt: skip
     return _run(request, source, view, rest) if request.run else view
+
+
+def _unbeaten(
+    chosen: SizesArm, arms: Sequence[SizesArm], gains: Sequence[SizesGain], limits: SizesLimits
+) -> str:
+    """The first ladder that the optimum gains nothing over, with no more graphs, and that the limits allow."""
+    must = {limits.maximum, *limits.forced}
+    for arm, gain in zip(arms, gains, strict=True):
+        allowed = must <= set(arm.sizes) and not any(size % limits.multiple for size in arm.sizes)
+        fits = allowed and max(arm.sizes) == limits.maximum and limits.max_bytes is None
+        if fits and gain.mean_ns <= 0 and len(arm.sizes) <= len(chosen.sizes):
+            return arm.name
+    return ""
 
 
 def _open(request: SizesRequest) -> SizesSource:

@@ -24,6 +24,7 @@ class SizesView:
     graphs           memory and capture time of each arm's list, chosen first
     facts            (name, value) lines above: where steps and times come from
     decode_tokens    tokens of a decode, drafts included
+    unbeaten         a list in `arms` that keeps to the limits, has no more graphs and is no slower; "" for none
     """
 
     chosen: SizesArm
@@ -35,6 +36,7 @@ class SizesView:
     facts: Sequence[tuple[str, str]]
     decode_tokens: int = 1
     same_steps: Sequence[SizesGain] = ()
+    unbeaten: str = ""
 
 
 def render_sizes(view: SizesView) -> str:
@@ -43,14 +45,20 @@ def render_sizes(view: SizesView) -> str:
     parts += [_gain("predicted", gain) for gain in view.predicted]
     parts += [_gain("predicted for the steps that were run:", gain) for gain in view.same_steps]
     parts += [_gain("measured", gain) for gain in view.measured] or [f"measured: not run ({view.why_not})"]
-    parts += ["", *(f"{engine}: {text}" for engine, text in engine_settings(view.chosen.sizes, view.decode_tokens))]
+    if not view.unbeaten:
+        settings = engine_settings(view.chosen.sizes, view.decode_tokens)
+        parts += ["", *(f"{engine}: {text}" for engine, text in settings)]
     return "\n".join(parts)
 
 
 def _list(view: SizesView) -> list[str]:
     sizes = view.chosen.sizes
+    head = f"capture {len(sizes)} sizes"
+    if view.unbeaten:
+        head = f"no list of at most {len(sizes)} sizes is better than the one in use ({view.unbeaten}); keep it"
+        sizes = next(arm.sizes for arm in view.arms if arm.name == view.unbeaten)
     words = " ".join(map(str, sizes)) or "none: no graph pays"
-    return [f"capture {len(sizes)} sizes", *textwrap.wrap(words, _WIDTH, initial_indent="  ", subsequent_indent="  ")]
+    return [head, *textwrap.wrap(words, _WIDTH, initial_indent="  ", subsequent_indent="  ")]
 
 
 def _table(view: SizesView) -> list[str]:

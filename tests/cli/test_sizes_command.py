@@ -36,7 +36,11 @@ def test_a_recording_of_ours(perf: Callable[..., object]) -> None:
     ended = perf("sizes", folder)
     assert ended.code == 0, ended.err
     assert "steps: recorded on cuda" in ended.out
-    assert "capture 2 sizes\n  64 128" in ended.out or "64" in ended.out
+    # AND where every step has 64 rows no list is better than the one in use, and nothing is there to paste
+    assert "no list of at most 19 sizes is better than the one in use (vllm); keep it\n  1 2 4 8 16 24 " in ended.out
+    assert "capture 19 sizes" not in ended.out
+    assert "--cuda-graph-bs" not in ended.out
+    assert "cudagraph_capture_sizes" not in ended.out
 
 
 def test_what_is_not_there(perf: Callable[..., object], tmp_path: Path) -> None:
