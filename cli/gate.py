@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -40,6 +41,14 @@ if TYPE_CHECKING:
 
 gate = typer.Typer(invoke_without_command=True, add_completion=False, rich_markup_mode=None)
 
+
+class PlanFormat(str, Enum):
+    """What a plan can be written as."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 Arms = tuple["Sequence[str]", "Sequence[str]"]
 Work = tuple["Path | None", "Sequence[str] | None", "str | None"]
 
@@ -68,34 +77,40 @@ def judged(
     markdown: Markdown = None,
     junit: Junit = None,
 ) -> int:
-    """Judge the head: side by side with the base (both resident, A B B A, launch by launch), or against stored results.
+    """Has it become slower? Two arms side by side (--base, --head), or a new result against stored ones (--baseline).
 
-    Side by side: a regression (1) was seen on two sets of launches, above the floor that `perf gate calibrate` found
-    for this machine. Against stored results the promise is weaker: times need ten results of this machine, a single
-    one is inconclusive (4). Counts (syncs, launches, copies, pageable bytes, hazards, padding) are compared exactly.
+    Both arms are resident and take turns, A B B A, launch by launch. A regression (1) was seen on two sets of launches,
+    above the floor that `perf gate calibrate` found for this machine. Against stored results the promise is weaker:
+    times need ten results of this machine, one is inconclusive (4). Counts (syncs, launches, copies, pageable bytes,
+    hazards, padding) are compared exactly.
     What is missing, empty, renamed, failed, not a number or zero never passes (3 or 5).
     """
     if context.invoked_subcommand is not None:
         return 0
     outputs = _outputs(write or (), {"json": json, "markdown": markdown, "junit": junit})
-    limits = _limits(launches, pairs, min_effect, must_detect)
+    limits, blocks = _sizes({"launches": launches, "pairs": pairs, "min_effect": min_effect,
+                             "must_detect": must_detect}, block_steps)  # fmt: skip
     if baseline:
         if base or spec or param or device or raw:
             raise typer.BadParameter("--baseline goes with --head FILE; --base, --spec, --param, --raw are for arms")
         return _tell(_against_stored(baseline, head or (), (metric or (), allow_new, compare_anyway), limits), outputs)
-    request = _request((base or (), head or ()), (spec, param, device), limits, _blocks(block_steps), calibration)
+    request = _request((base or (), head or ()), (spec, param, device), limits, blocks, calibration)
     return _tell(_side_by_side(request, metric or (), allow_new, raw), outputs)
 
 
 def _outputs(write: Sequence[str], shorthands: Mapping[str, Path | None]) -> Outputs:
-    """What to write; Markdown to stdout unless a file takes it or annotations stand there."""
+    """What to write. Stdout gets the verdict, too, unless Markdown goes to a file or stdout is in use: as plain text on
+    a terminal, as Markdown for whoever reads a pipe."""
+    import sys
+
     from .gate_outputs import parse_outputs
 
     named = [f"{name}={path}" for name, path in shorthands.items() if path is not None]
     outputs = parse_outputs([*write, *named])
-    if any(output.format == "markdown" or output == Output("annotations", None) for output in outputs):
+    taken = (Output("annotations", None), Output("text", None))
+    if any(output.format == "markdown" or output in taken for output in outputs):
         return outputs
-    return (*outputs, Output("markdown", None))
+    return (*outputs, Output("text" if sys.stdout.isatty() else "markdown", None))
 
 
 def _against_stored(
@@ -124,16 +139,22 @@ def _side_by_side(request: GateRequest, metrics: Sequence[str], allow_new: bool,
     return gated.result
 
 
-def _limits(launches: int, pairs: int, min_effect: float, must_detect: float) -> Limits:
+def _sizes(limits: Mapping[str, float], block_steps: int = 50) -> tuple[Limits, Blocks]:
+    """The limits (by their fields) and the blocks; what is wrong with either is told together."""
     from ..analysis.gate.limits import Limits
-
-    return Limits(min_effect=min_effect, must_detect=must_detect, launches=launches, pairs=pairs)
-
-
-def _blocks(steps: int) -> Blocks:
+    from ..errors import UsageError
     from ..experiments.gate.points import Blocks
 
-    return Blocks(steps)
+    wrong = []
+    made: list[Any] = []
+    for make in (lambda: Limits(**limits), lambda: Blocks(block_steps)):  # type: ignore[arg-type]
+        try:
+            made.append(make())
+        except UsageError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise UsageError("; ".join(wrong))
+    return made[0], made[1]
 
 
 def _request(
@@ -176,7 +197,7 @@ def _tell(result: GateResult, outputs: Outputs) -> int:
 @gate.command("plan")
 def plan_(
     sd: Annotated[
-        float | None, typer.Option(help="Spread of equal arms between launches, a fraction (A/A calibration).")
+        float | None, typer.Option(help="Spread of equal arms between launches, a fraction: 0.01 for 1 %.")
     ] = None,
     calibration: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Take the spreads of this calibration in place of --sd.")
@@ -188,21 +209,26 @@ def plan_(
     launch: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Until both arms are ready.")] = 10.0,
     min_effect: MinEffect = 0.02,
     must_detect: MustDetect = 0.05,
+    format_: Annotated[PlanFormat, typer.Option("--format", help="How to write it.")] = PlanFormat.TEXT,
 ) -> int:
-    """Say what a paired gate finds on a machine, and how long it takes, before it runs."""
+    """Say what a paired gate finds on a machine, and how long it takes, before it runs. Give --sd or --calibration."""
     from ..analysis.gate.detectable import plan
     from ..experiments.gate.calibrating import planned
-    from ..reports.gate.calibration import render_calibration
+    from ..reports.gate.calibration import render_calibration, render_plan
     from ..reports.jsonable import to_json
 
-    limits = _limits(launches, pairs, min_effect, must_detect)
-    if calibration is not None and sd is None:
-        typer.echo(render_calibration(planned(calibration, limits)), nl=False)
+    limits, _ = _sizes({"launches": launches, "pairs": pairs, "min_effect": min_effect, "must_detect": must_detect})
+    if (sd is None) == (calibration is None):
+        raise typer.BadParameter("give --sd FRACTION (0.01 for 1 %) or --calibration FILE, one of them")
+    as_json = format_ is PlanFormat.JSON
+    if calibration is not None:
+        spreads = planned(calibration, limits)
+        typer.echo(to_json([asdict(one) for one in spreads]) if as_json else render_calibration(spreads), nl=False)
         return 0
-    if sd is None or calibration is not None or not 0 <= sd < 1:
-        raise typer.BadParameter(f"--sd is {sd}; give a fraction from 0 to 1, 0.01 for 1 %, or --calibration alone")
+    if sd is None or not 0 <= sd < 1:
+        raise typer.BadParameter(f"--sd is {sd}; give a fraction from 0 to 1, 0.01 for 1 %")
     found = plan(sd, points, limits, block_s=block, launch_s=launch)
-    typer.echo(to_json(asdict(found)), nl=False)
+    typer.echo(to_json(asdict(found)) if as_json else render_plan(found, sd, points), nl=False)
     return 0
 
 
@@ -212,7 +238,7 @@ def calibrate(
     spec: Spec = None,
     param: Param = None,
     device: Device = None,
-    launches: Annotated[int, typer.Option(help="Launches; at least 20 whole ones.")] = 20,
+    launches: Annotated[int, typer.Option(help="Whole launches of both arms, at least 20.")] = 20,
     pairs: Pairs = 6,
     block_steps: Steps = 50,
     calibration: Calibration = None,
@@ -222,16 +248,12 @@ def calibrate(
 
     It holds for this machine (GPU, driver, torch, Python, ...), these points and blocks, for 30 days.
     """
-    from dataclasses import replace
-
     from ..experiments.gate.calibrating import run_calibration
     from ..reports.gate.calibration import render_calibration
 
-    limits = replace(_limits(5, pairs, 0.02, 0.05), calibration_launches=launches)
-    if launches < 20:
-        raise typer.BadParameter(f"--launches is {launches}; a calibration needs at least 20")
+    limits, blocks = _sizes({"calibration_launches": launches, "pairs": pairs}, block_steps)
     words = base or ()
-    request = _request((words, words), (spec, param, device), limits, _blocks(block_steps), calibration)
+    request = _request((words, words), (spec, param, device), limits, blocks, calibration)
     found = run_calibration(request, _say)
     if raw is not None:
         _write_raw(raw, found.launches)

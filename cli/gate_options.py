@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
-MinEffect = Annotated[float, typer.Option(metavar="FRACTION", help="No smaller slowdown is called a regression.")]
-MustDetect = Annotated[float, typer.Option(metavar="FRACTION", help="A pass says that the slowdown is smaller.")]
+MinEffect = Annotated[float, typer.Option(metavar="FRACTION", help="No smaller slowdown is a regression; 0 to 1.")]
+MustDetect = Annotated[
+    float, typer.Option(metavar="FRACTION", help="A pass says that the slowdown is smaller; above --min-effect.")
+]
 Spec = Annotated[Path | None, typer.Option(metavar="FILE", help="What is measured. [default: two decode batches]")]
-Launches = Annotated[int, typer.Option(help="Launches of each arm; as many again where it is needed.")]
-Pairs = Annotated[int, typer.Option(help="Pairs of blocks in a launch, for each point.")]
-Steps = Annotated[int, typer.Option(help="Counted steps of a block.")]
+Launches = Annotated[int, typer.Option(help="Launches of each arm, at least 3; as many again if needed.")]
+Pairs = Annotated[int, typer.Option(help="Pairs of blocks in a launch, for each point; at least 2.")]
+Steps = Annotated[int, typer.Option(help="Counted steps of a block; at least 10.")]
 Calibration = Annotated[
     Path | None, typer.Option(metavar="FILE", help="A/A calibration. [default: this machine's, in the user's cache]")
 ]

@@ -19,8 +19,8 @@ Write = Annotated[
     list[str] | None,
     typer.Option(
         "--write", metavar="FORMAT[=FILE]",
-        help="Write the verdict as json, markdown, html, junit, github-summary, annotations, bmf, gab, openmetrics,"
-        " prometheus or pytorch-v3. Repeatable.",
+        help="Write the verdict as json, text, markdown, html, junit, github-summary, annotations, bmf, gab,"
+        " openmetrics, prometheus or pytorch-v3. Repeatable.",
     ),
 ]  # fmt: skip
 

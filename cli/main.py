@@ -63,7 +63,7 @@ _VERBS = (
 )  # fmt: skip
 for _name, _command in _VERBS:
     app.command(_name)(_interruptible(_command))
-app.add_typer(gate, name="gate", help="Judge a new result against stored ones; plan a paired gate.")
+app.add_typer(gate, name="gate")
 
 # typer brings its own copy of click in some releases and uses the package in others; both carry this class
 _UsageProblem: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")

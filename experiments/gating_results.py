@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ..analysis.gate.history import Result
+from ..analysis.gate.matching import ONLY_POINT
 from ..errors import UsageError
 from .loading import read_text
 
 SCHEMA = 1
-ONLY_POINT = "run"
-"""The id of the point of a file that holds but one."""
 _ENVIRONMENT = {"gpu_name": "gpu", "gpu_driver": "driver", "gpu_mig": "mig"}
 
 

@@ -34,9 +34,8 @@ def plan(sd: float, points: int, limits: Limits, *, block_s: float = 1.2, launch
     """
     least = max(float(np.log1p(limits.min_effect)), 3 * sd / np.sqrt(limits.launches))
     stage = limits.launches * (launch_s + points * limits.pairs * 2 * block_s)
-    return GatePlan(
-        float(np.expm1(least)), float(np.expm1(_detectable(sd, least, limits, power))), power, stage, 2 * stage
-    )
+    detectable = float(np.expm1(_detectable(sd, least, limits, power)))
+    return GatePlan(float(np.expm1(least)), detectable, power, round(stage, 3), round(2 * stage, 3))
 
 
 def _detectable(sd: float, least: float, limits: Limits, power: float) -> float:

@@ -8,10 +8,15 @@ from ...errors import UsageError
 
 _RANGES: dict[str, tuple[float, float]] = {
     "min_effect": (0.0, 1.0), "must_detect": (0.0, 10.0), "geomean_effect": (0.0, 1.0),
-    "launches": (2, 1000), "pairs": (2, 10_000), "min_launches": (3, 1000), "max_dropped_share": (0.0, 0.5),
-    "confidence": (0.5, 0.9999), "confirm_confidence": (0.5, 0.9999), "calibration_launches": (5, 10_000),
+    "launches": (3, 1000), "pairs": (2, 10_000), "min_launches": (3, 1000), "max_dropped_share": (0.0, 0.5),
+    "confidence": (0.5, 0.9999), "confirm_confidence": (0.5, 0.9999), "calibration_launches": (20, 10_000),
     "calibration_days": (0, 3650), "min_history": (10, 10_000), "noise_alpha": (0.0, 0.5),
 }  # fmt: skip
+OPTIONS = {
+    "min_effect": "--min-effect", "must_detect": "--must-detect", "launches": "--launches", "pairs": "--pairs",
+    "calibration_launches": "--launches (of a calibration)",
+}  # fmt: skip
+"""What a user calls a field, where it is an option; the others go by their own name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +50,22 @@ class Limits:
     noise_alpha: float = 0.001
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            low, high = _RANGES[field.name]
-            value = getattr(self, field.name)
-            if not low <= value <= high:
-                raise UsageError(f"gate limits: {field.name} is {value}; give {low:g} to {high:g}")
+        wrong = [_outside(field.name, getattr(self, field.name)) for field in fields(self)]
+        if self.launches < self.min_launches and self.launches >= _RANGES["launches"][0]:
+            wrong.append(f"--launches is {self.launches}; a verdict needs {self.min_launches} whole ones")
         if self.must_detect <= self.min_effect:
-            raise UsageError(
-                f"gate limits: must_detect {self.must_detect:g} is not above min_effect {self.min_effect:g};"
-                " a pass would promise more than a failure demands"
+            wrong.append(
+                f"--must-detect {self.must_detect:g} is not above --min-effect {self.min_effect:g}, so a pass would"
+                " promise more than a failure demands"
             )
+        said = [text for text in wrong if text]
+        if said:
+            raise UsageError(f"gate limits: {'; '.join(said)}")
+
+
+def _outside(name: str, value: float) -> str:
+    """What is wrong with a value that is outside its range; empty where nothing is."""
+    low, high = _RANGES[name]
+    if low <= value <= high:
+        return ""
+    return f"{OPTIONS.get(name, name)} is {value:g}; give {low:g} to {high:g}"

@@ -9,6 +9,8 @@ from .verdict import Reason, Verdict
 
 ALL = "*"
 """The metric of a verdict that concerns a whole point, and the point of one that concerns the whole run."""
+ONLY_POINT = "run"
+"""The id of the point of a result, or of a spec without parameters, that has but one. People read "the point"."""
 
 
 def unmatched(base: Iterable[str], head: Iterable[str], *, allow_new: bool = False) -> list[PointVerdict]:

@@ -12,10 +12,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ...analysis.gate.matching import ONLY_POINT
 from ...errors import UsageError
 from .. import specs
 from ..axes import expand, parse_params, put, with_params
-from ..gating_results import ONLY_POINT
 from ..loading import Tree, load_tree
 from ..point import Choice
 from ..spec import resolve_paths
@@ -33,9 +33,9 @@ class Blocks:
     settle: int = 3
 
     def __post_init__(self) -> None:
-        for name, least in (("steps", 10), ("settle", 0)):
+        for name, option, least in (("steps", "--block-steps", 10), ("settle", "settle", 0)):
             if getattr(self, name) < least:
-                raise UsageError(f"gate blocks: {name} is {getattr(self, name)}; give at least {least}")
+                raise UsageError(f"gate blocks: {option} is {getattr(self, name)}; give at least {least}")
 
     def launch_steps(self, pairs: int) -> int:
         """Steps of one arm in a launch."""

@@ -17,6 +17,7 @@ from .page import gate_document
 from .pytorch import render_pytorch
 from .result_json import render_result
 from .summary import render_summary
+from .terminal import render_terminal
 
 Writer = Callable[[GateResult], str]
 
@@ -32,6 +33,7 @@ class Format:
 
 FORMATS: Mapping[str, Format] = {
     "json": Format(render_result, "everything, for machines (schema 1)"),
+    "text": Format(render_terminal, "plain text, for a terminal", False),
     "markdown": Format(lambda result: render_gate(result.suite, result.notes), "a table, the worst first"),
     "html": Format(lambda result: render_html(gate_document(result)), "one self-contained page"),
     "junit": Format(render_junit, "JUnit XML: regression = failure, crash = error, undecided = skipped"),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ...analysis.gate.point import PointVerdict
 from ...analysis.gate.suite import SuiteVerdict
 from ...analysis.gate.verdict import Verdict
+from .reasons import meanings
 from .words import name_of, sentence, signed
 
 _HEAD = ("verdict", "point", "effect", "90 % interval", "least effect", "Holm p", "why")
+_SPECIAL = re.compile(r"[\\|<>*`\[\]~#&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _ORDER = {verdict: place for place, verdict in enumerate(Verdict)}
 
 
@@ -25,6 +28,7 @@ def render_gate(suite: SuiteVerdict, notes: Sequence[str] = ()) -> str:
     for metric, found in suite.geomeans.items():
         lines += ["", f"All {found.points} points, {_escape(metric)}: {signed(found.effect)} (90 %: {signed(found.low)}"
                   f" to {signed(found.high)}): {found.verdict.value}, {found.reason.value}"]  # fmt: skip
+    lines += ["", *(f"- {_escape(code)}: {_escape(said)}" for code, said in meanings(p.reason for p in suite.points))]
     return "\n".join(lines) + "\n"
 
 
@@ -45,6 +49,5 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _escape(text: str) -> str:
-    for character in "\\|<>*_`[]~#&":
-        text = text.replace(character, f"\\{character}")
-    return " ".join(text.split())
+    """What Markdown would read as more than itself, escaped; an underscore inside a word is one (GFM, 6.2)."""
+    return " ".join(_SPECIAL.sub(r"\\\g<0>", text).split())

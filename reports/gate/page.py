@@ -11,7 +11,8 @@ from ...analysis.gate.suite import SuiteVerdict
 from ..document import Block, Cell, Column, Document, Facts, Missing, Quantity, Row, Section, Table, Words
 from .forest import effects_chart
 from .order import counts, worst_first
-from .words import last_line, signed
+from .reasons import meanings
+from .words import last_line, point_name, signed
 
 _NANOSECONDS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
@@ -21,6 +22,8 @@ def gate_document(result: GateResult) -> Document:
     suite = result.suite
     verdict: list[Block] = [Words(last_line(suite), emphasis=True), Words(f"{counts(suite)}.")]
     verdict += [Words(note) for note in result.notes]
+    if suite.points:
+        verdict.append(Facts("What the reasons say", meanings(point.reason for point in worst_first(suite))))
     sections = [
         Section("verdict", "Verdict", (*verdict, *_together(suite)), brief=True),
         *([Section("effects", "Effects", (chart,))] if (chart := effects_chart(suite)) else []),
@@ -67,7 +70,7 @@ def _row(point: PointVerdict, result: GateResult) -> Row:
     unknown = Missing(point.reason.value)
     known = figures is not None and figures.low is not None
     return Row((
-        point.verdict.value, "all points" if point.point == ALL else point.point,
+        point.verdict.value, "all points" if point.point == ALL else point_name(point.point),
         "all metrics" if point.metric == ALL else point.metric,
         signed(None if figures is None else figures.effect),
         f"{signed(figures.low)} to {signed(figures.high)}" if figures is not None and known else signed(None),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ...analysis.gate.matching import ALL
+from ...analysis.gate.matching import ALL, ONLY_POINT
 from ...analysis.gate.point import PointVerdict
 from ...analysis.gate.suite import SuiteVerdict
 from ..formatting import percent
+from .reasons import MEANINGS
 
 
 def signed(fraction: float | None) -> str:
@@ -15,9 +16,14 @@ def signed(fraction: float | None) -> str:
     return f"{'-' if fraction < 0 else '+'}{percent(abs(fraction))}"
 
 
+def point_name(point: str) -> str:
+    """A point for people: one without parameters has no name of its own."""
+    return "the point" if point == ONLY_POINT else point
+
+
 def name_of(point: PointVerdict) -> str:
     """The point and its metric; ALL leaves itself out."""
-    return "::".join(part for part in (point.point, point.metric) if part != ALL) or "all"
+    return "::".join(part for part in (point_name(point.point), point.metric) if part != ALL) or "all"
 
 
 def sentence(point: PointVerdict) -> str:
@@ -33,9 +39,10 @@ def sentence(point: PointVerdict) -> str:
 
 
 def last_line(suite: SuiteVerdict) -> str:
-    """The verdict, its reasons, and the first points behind it."""
+    """The verdict, its reasons, the first points behind it, and what the first reason means."""
     behind = [point for point in suite.points if point.verdict is suite.verdict]
     reasons = ", ".join(reason.value for reason in suite.reasons)
     shown = "; ".join(f"{name_of(point)}: {sentence(point)}" for point in behind[:3])
     more = f"; {len(behind) - 3} more" if len(behind) > 3 else ""
-    return f"{suite.verdict.value} ({reasons}): {shown}{more}"
+    meaning = f" ({suite.reasons[0].value}: {MEANINGS[suite.reasons[0]]})" if suite.reasons else ""
+    return f"{suite.verdict.value} ({reasons}): {shown}{more}{meaning}"

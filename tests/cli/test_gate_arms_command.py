@@ -59,8 +59,9 @@ def test_two_arms_are_judged_and_written(perf, asked, tmp_path):
 
 @pytest.mark.parametrize(("options", "said"), [
     (("--head", "v2"), "--head v2: expected checkout:"), (("--head", "set:no_such=1"), "no_such"),
-    ((), "give --head ARM"), (("--head", "set:seed=1", "--launches", "1"), "launches is 1"),
-    (("--head", "set:seed=1", "--block-steps", "3"), "steps is 3"),
+    ((), "give --head ARM"), (("--head", "set:seed=1", "--launches", "1"), "--launches is 1; give 3 to 1000"),
+    (("--head", "set:seed=1", "--launches", "2"), "--launches is 2; give 3 to 1000"),
+    (("--head", "set:seed=1", "--block-steps", "3"), "--block-steps is 3; give at least 10"),
     (("--head", "set:seed=1", "--json", "/no/such/folder/gate.json"), "does not exist"),
     (("--baseline", "a.json", "--head", "b.json", "--raw", "c.json"), "--raw"),
     (("--baseline", "a.json"), "needs one --head FILE"),
@@ -72,9 +73,29 @@ def test_what_cannot_be_run_is_refused_in_one_line(perf, asked, options, said):
     assert not asked
 
 
-def test_a_calibration_needs_twenty_launches(perf):
-    ended = perf("gate", "calibrate", "--launches", "19")
-    assert (ended.code, "at least 20" in ended.err) == (2, True)
+def test_all_limits_that_are_wrong_are_told_at_once(perf, asked):
+    ended = perf("gate", "--head", "set:seed=1", "--launches", "2", "--pairs", "1", "--min-effect", "2",
+                 "--must-detect", "1", "--block-steps", "3")  # fmt: skip
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    for said in ("--launches is 2", "--pairs is 1", "--min-effect is 2", "--must-detect 1 is not above",
+                 "--block-steps is 3"):  # fmt: skip
+        assert said in ended.err
+    assert not asked
+
+
+@pytest.mark.parametrize("launches", ["1", "5", "19"])
+def test_a_calibration_needs_twenty_launches(perf, launches):
+    ended = perf("gate", "calibrate", "--launches", launches, "--block-steps", "3")
+    assert ended.code == 2
+    assert f"--launches (of a calibration) is {launches}; give 20 to 10000" in ended.err
+    assert "--block-steps is 3" in ended.err
+
+
+def test_help_states_the_least_values(perf):
+    text = " ".join(perf("gate", "--help").out.split())
+    for least in ("at least 3", "at least 2", "at least 10"):
+        assert least in text
+    assert "at least 20" in " ".join(perf("gate", "calibrate", "--help").out.split())
 
 
 def test_a_plan_from_a_calibration(perf, tmp_path):

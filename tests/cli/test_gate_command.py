@@ -50,7 +50,7 @@ CASES = [
     ("no metrics", history(*TIMES), {"schema": 1, "env": ENV, "metrics": {}}, 3, "ERROR (arm_failed)"),
     ("all null on both sides", history(None, None), result(None), 3, "ERROR (not_measured)"),
     ("renamed metric", history(*TIMES), {"schema": 1, "env": ENV, "metrics": {"step_p50_ms": 10.0}}, 3, "not_measured"),
-    ("failed", history(*TIMES), {**result(10.0), "status": "oom"}, 3, "ERROR (arm_failed): run: arm_failed; head: oom"),
+    ("failed", history(*TIMES), {**result(10.0), "status": "oom"}, 3, "the point: arm_failed; head: oom"),
     ("another GPU", history(*TIMES), result(6.0, {**ENV, "gpu": "NVIDIA A100"}), 5, "NVIDIA H200 / NVIDIA A100"),
     ("unknown GPU", history(*TIMES), result(10.0, {}), 5, "gpu: NVIDIA H200 / unknown"),
     ("both unknown", result(10.0, {}), result(10.0, {}), 5, "gpu: unknown / unknown"),
@@ -168,9 +168,9 @@ def test_a_sweep_of_ours_against_itself_is_one_number(perf, tmp_path):
     assert swept.code == 0, swept.err
     ended = perf("gate", "--baseline", tmp_path / "sweep", "--head", tmp_path / "sweep")
     assert ended.code == 4, ended.err
-    assert "::num\\_syncs |" in ended.out
+    assert "::num_syncs |" in ended.out
     assert "equal; base 5, head 5" in ended.out
-    assert "period\\_p50\\_ns" in ended.out
+    assert "period_p50_ns" in ended.out
     # WHEN the point's result is gone THEN it is an error
     (found,) = (tmp_path / "sweep" / "points").glob("*/summary.json")
     found.unlink()
@@ -179,9 +179,46 @@ def test_a_sweep_of_ours_against_itself_is_one_number(perf, tmp_path):
 
 
 def test_the_plan_is_strict_json(perf):
-    ended = perf("gate", "plan", "--sd", "0.01", "--points", "24")
+    ended = perf("gate", "plan", "--sd", "0.01", "--points", "24", "--format", "json")
     assert ended.code == 0
     assert json.loads(ended.out)["detectable"] == pytest.approx(0.0275, abs=1e-3)
+    assert '"first_stage_s": 1778' in ended.out
+    assert "1777.999" not in ended.out
     assert perf("gate", "plan", "--sd", "nan").code == 2
     assert perf("gate", "plan", "--sd", "0.01", "--launches", "1").code == 2
     assert perf("gate").code == 2
+
+
+def test_the_plan_is_said_in_words(perf):
+    out = " ".join(perf("gate", "plan", "--sd", "0.01", "--points", "24").out.split())
+    assert "nothing below 2.00 % is called a regression, and a slowdown of 2.75 % is flagged 95 times of 100" in out
+    assert "24 points: about 30 min, and up to 59 min" in out
+
+
+@pytest.mark.parametrize("options", [(), ("--sd", "0.01", "--calibration", "aa.json")])
+def test_a_plan_without_a_spread_names_what_to_give(perf, options):
+    ended = perf("gate", "plan", *options)
+    assert (ended.code, "give --sd FRACTION (0.01 for 1 %) or --calibration FILE" in ended.err) == (2, True)
+    assert "None" not in ended.err
+
+
+def test_on_a_terminal_the_verdict_is_plain_text(judged, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    ended = judged(result(10.0), result(10.0))
+    assert "\\" not in ended.out
+    assert "| " not in ended.out
+    assert "the point" in ended.out
+    flat = " ".join(ended.out.split())
+    assert "single_baseline_number a single stored result shows no spread; store at least 10" in flat
+    assert "step_ms_p50" in flat
+
+
+def test_the_last_line_says_what_its_first_reason_means(judged):
+    ended = judged(history(*TIMES[:9]), result(10.0))
+    assert ended.err.endswith("(short_history: too few stored results; store at least 10)\n")
+
+
+def test_help_tells_the_main_use_first(perf):
+    text = " ".join(perf("gate", "--help").out.split())
+    assert "Has it become slower? Two arms side by side (--base, --head), or a new result" in text
+    assert "Has it become slower? Two arms side by side" in " ".join(perf("--help").out.split())

@@ -139,5 +139,5 @@ def test_limits_have_ranges(field, value):
 
 
 def test_a_pass_promises_no_more_than_a_failure_demands():
-    with pytest.raises(UsageError, match="must_detect"):
+    with pytest.raises(UsageError, match="--must-detect 0.05 is not above --min-effect"):
         Limits(min_effect=0.05, must_detect=0.05)
