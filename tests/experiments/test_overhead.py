@@ -93,8 +93,10 @@ def test_a_long_run_has_the_figure_and_all_the_steps_that_were_asked_for(tmp_pat
     metrics = summarise(recording).metrics
     assert metrics["steps_counted"] == LEAST_STEPS
     assert isinstance(metrics["own_overhead_ns"], int)
-    # AND every counted step has its phases, which close to its period
-    assert metrics["phases_close_share"] == 1.0
+    # AND every counted step has its phases, although they fell silent in others
+    steps, phases = (recording.tables[name] for name in ("steps", "phases"))
+    counted = steps.loc[~steps["warmup"], "step"]
+    assert set(counted) <= set(phases.loc[phases["host_ns"].notna(), "step"])
     # AND a short one says why it has none
     tree["measure"] = {"steps": 4}
     short = summarise(measure(resolve(tree), tmp_path / "short").recording)
