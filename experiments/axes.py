@@ -22,11 +22,12 @@ from typing import Any
 from ..errors import UsageError
 from ..runner.config import RunnerConfig
 from ..workloads.regimes import REGIMES
+from ..workloads.scheduler.config import SchedulerConfig
 from .loading import Tree, parse_value
 from .point import Choice
 from .ranges import written_out
-from .spec import AXES, SECTIONS, MeasureSpec, TraceSpec, WorkloadSpec
-from .typed import unknown
+from .spec import AXES, SECTIONS, MeasureSpec, PointSpec, TraceSpec, WorkloadSpec
+from .typed import refuse_unknown_keys, unknown
 
 MAX_POINTS = 100_000
 
@@ -110,6 +111,27 @@ def _points(value: object) -> list[Choice]:
     return [_mapping(f"points[{index}]", point) for index, point in enumerate(_listed("points", value))]
 
 
+def exclude_rules(tree: Tree) -> list[Choice]:
+    """The rules of `exclude` by full paths. Raises UsageError for a path that no point can have."""
+    excludes = tree.get("exclude")
+    if excludes is None:
+        return []
+    rules = [_mapping(f"exclude[{index}]", rule) for index, rule in enumerate(_listed("exclude", excludes))]
+    for index, rule in enumerate(rules):
+        for path in rule:
+            _refuse_unknown_path(path, f"exclude[{index}]")
+    return rules
+
+
+def _refuse_unknown_path(path: str, where: str) -> None:
+    refuse_unknown_keys(PointSpec, put({}, {path: None}), where)
+    section, _, name = path.rpartition(".")
+    if section == "workload.settings" and not any(name in regime.__struct_fields__ for regime in REGIMES.values()):
+        raise unknown("setting", name, {n for regime in REGIMES.values() for n in regime.__struct_fields__}, where)
+    if section == "workload.scheduler":
+        refuse_unknown_keys(SchedulerConfig, {name: None}, f"{where}.{section}")
+
+
 def _excluded(choice: Choice, tree: Tree, rules: Sequence[Mapping[str, Any]]) -> bool:
     def value_of(path: str) -> Any:
         return choice[path] if path in choice else dig(tree, path)
@@ -154,14 +176,16 @@ def expand(tree: Tree) -> tuple[Tree, list[Choice]]:
     check_count(math.prod(len(choices) for choices in factors), "axes")
     _refuse_shared_paths(factors)
     combined = [{key: value for part in parts for key, value in part.items()} for parts in itertools.product(*factors)]
-    excludes = tree.get("exclude")
-    rules = (
-        [] if excludes is None else [_mapping(f"exclude[{i}]", r) for i, r in enumerate(_listed("exclude", excludes))]
-    )
+    rules = exclude_rules(tree)
     kept = [choice for choice in combined if not _excluded(choice, base, rules)]
     if not kept:
-        raise UsageError("exclude: nothing is left to run; every point matches a rule")
+        raise nothing_left()
     return base, kept
+
+
+def nothing_left() -> UsageError:
+    """The error for rules that match every point."""
+    return UsageError("exclude: nothing is left to run; every point matches a rule")
 
 
 def with_cases(tree: Tree, cases: Sequence[str]) -> Tree:
@@ -169,7 +193,8 @@ def with_cases(tree: Tree, cases: Sequence[str]) -> Tree:
     workload = tree.get("workload") or {}
     kept = {name: value for name, value in workload.items() if name in ("scheduler", "seed")}
     grid = {**(tree.get("grid") or {}), "workload.case": _listed("--case", list(cases))}
-    return {**tree, "workload": kept, "grid": grid}
+    rules = [rule for rule in exclude_rules(tree) if not any(path.startswith("workload.") for path in rule)]
+    return {**tree, "workload": kept, "grid": grid, "exclude": rules or None}
 
 
 def _refuse_shared_paths(factors: Sequence[Sequence[Choice]]) -> None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UsageError
-from .axes import check_count, expand, put, with_params
+from .axes import check_count, expand, nothing_left, put, with_params
+from .excluding import Excludes
 from .loading import Tree
 from .point import PLAN_VERSION, Choice, Point, parameters, point_entry, read_point
 from .resolve import resolve
@@ -57,20 +58,30 @@ def _slug(choice: Choice) -> str:
     return ("_".join(parts) or "point")[:_SLUG_MAX].strip("-_.")
 
 
-def _points_of(tree: Tree, *, elsewhere: bool) -> list[Point]:
+def _points_of(tree: Tree, own: Tree, *, elsewhere: bool) -> list[Point]:
+    """The points of `tree`, which is `own`, as its file says, with the command line's word in it."""
     base, choices = expand(tree)
+    excludes = Excludes(tree)
     refuse_unknown_keys(PointSpec, base, "")  # before any point is named as the place of the mistake
     points: list[Point] = []
     for choice in choices:
+        sections = put(base, choice)
         try:
-            spec = resolve(put(base, choice), elsewhere=elsewhere)
+            spec = resolve(sections, elsewhere=elsewhere)
         except UsageError as error:
+            if excludes.drop_unresolved(sections):
+                continue
             at = ", ".join(f"{path}={value}" for path, value in choice.items())
             raise UsageError(f"{error} (in the point {at})" if at else str(error)) from error
+        if excludes.drop(spec):
+            continue
         repeats = spec.measure.repeats
         check_count(len(points) + repeats, "measure.repeats")
         identity, slug = _identity(spec), _slug(choice)
         points += [Point(identity, slug, dict(choice), spec, repeat) for repeat in range(repeats)]
+    excludes.refuse_unused(tree, own)
+    if not points:
+        raise nothing_left()
     return points
 
 
@@ -87,7 +98,7 @@ def make_plan(
     points: dict[str, Point] = {}
     for name, tree in specs:
         try:
-            for point in _points_of(with_params(copy.deepcopy(tree), axes, zips), elsewhere=elsewhere):
+            for point in _points_of(with_params(copy.deepcopy(tree), axes, zips), tree, elsewhere=elsewhere):
                 if point.key in points:
                     raise UsageError(
                         f"the point {point.slug} is the same experiment as {points[point.key].slug}; keep one"
