@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..analysis.gate.limits import Limits
     from ..analysis.gate.result import GateResult
     from ..experiments.gate.points import Blocks
-    from ..experiments.gate.procedure import GateRequest
+    from ..experiments.gate.request import GateRequest
 
 gate = typer.Typer(invoke_without_command=True, add_completion=False, rich_markup_mode=None)
 
@@ -161,7 +161,7 @@ def _request(
     arms: Arms, work: Work, limits: Limits, blocks: Blocks, calibration: Path | None,
 ) -> GateRequest:  # fmt: skip
     from ..experiments.gate.arms import parse_arm
-    from ..experiments.gate.procedure import GateRequest
+    from ..experiments.gate.request import GateRequest
 
     spec, params, device = work
     chosen = (*(params or ()), *([] if device is None else [f"device={device}"]))

@@ -32,7 +32,8 @@ from stepscope.analysis.gate.verdict import Verdict
 from stepscope.experiments.gate.arms import parse_arm
 from stepscope.experiments.gate.launch import ARMS, Bench, PointLaunch, measure_point, resident
 from stepscope.experiments.gate.points import Blocks
-from stepscope.experiments.gate.procedure import GateRequest, benched
+from stepscope.experiments.gate.procedure import benched
+from stepscope.experiments.gate.request import GateRequest
 from stepscope.experiments.gate.series import Series
 from stepscope.reports.jsonable import plain
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -21,7 +22,8 @@ from ...analysis.gate.spreads import Spread
 from ...errors import MeasurementError
 from .calibrations import Book, Entry, identity_of, open_book, read_book, work_of
 from .launch import Launch, Say
-from .procedure import GateRequest, benched, stage
+from .procedure import benched, stage
+from .request import GateRequest
 from .same_work import machine_of
 from .series import Series, series_of
 
@@ -45,6 +47,7 @@ def run_calibration(request: GateRequest, say: Say, today: Callable[[], date] = 
     MeasurementError where a point failed or too few launches were whole.
     """
     least = request.limits.calibration_launches
+    begun = time.monotonic()
     with benched(request) as bench:
         names = list(bench.points["base"])
         launches: list[Launch] = stage(bench, names, least, 0, say)
@@ -52,6 +55,7 @@ def run_calibration(request: GateRequest, say: Say, today: Callable[[], date] = 
         while len(launches) < _TRIES * least and _least_whole(series_of(launches, names)) < least:
             launches += stage(bench, names, 1, len(launches), say)
             _check(launches)
+    launch_s = (time.monotonic() - begun) / len(launches) / len(names)
     found = series_of(launches, names)
     opened = {name: launches[0][name].opened["base"] for name in names}
     entries: list[Entry] = []
@@ -62,7 +66,7 @@ def run_calibration(request: GateRequest, say: Say, today: Callable[[], date] = 
             values = effects[name, metric] = _effects(series, metric)
             spread, whole = _spread(values, metric, (request.limits, today()))
             size = request.limits.pairs, request.blocks.steps
-            entries.append(Entry(name, work, metric, spread, whole, *size, today()))
+            entries.append(Entry(name, work, metric, spread, whole, *size, today(), round(launch_s, 3)))
     book = _book(machine_of(opened[names[0]]), request).with_entries(entries)
     book.save()
     return Calibrated(book, _spreads(entries, request.limits), effects, tuple(launches))

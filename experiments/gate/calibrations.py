@@ -1,11 +1,12 @@
 """A/A calibrations on disk: one file a machine, one entry for each point and metric, each with its day and its blocks.
 
     {"schema": 1, "machine": {...}, "entries": [{"point": "regime=steady", "work": "3f9c...", "metric": "period_p50_ns",
-     "sd": 0.0042, "launches": 20, "pairs": 6, "block_steps": 50, "measured_on": "2026-11-30"}]}
+     "sd": 0.0042, "launches": 20, "pairs": 6, "block_steps": 50, "measured_on": "2026-11-30", "launch_s": 8.1}]}
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -30,7 +31,10 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """How much equal arms differ between launches (`sd`, log) in `metric` of a point; `work`: see `work_of`."""
+    """How much equal arms differ between launches (`sd`, log) in `metric` of a point; `work`: see `work_of`.
+
+    launch_s   what a launch took for this point, in the mean; None in files of earlier versions
+    """
 
     point: str
     work: str
@@ -40,6 +44,7 @@ class Entry:
     pairs: int
     block_steps: int
     measured_on: date
+    launch_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,18 @@ def open_book(machine: Mapping[str, Any], path: Path | None = None) -> Book:
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:12]
         path = _cache() / "gate" / f"{digest}.json"
     return read_book(path) if path.is_file() else Book(path, identity)
+
+
+def books(path: Path | None = None) -> list[Book]:
+    """The calibrations in `path` (none where it does not exist), else all in the user's cache, the newest first."""
+    if path is not None:
+        return [read_book(path)] if path.is_file() else []
+    found = sorted(_cache().glob("gate/*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
+    kept: list[Book] = []
+    for file in found:
+        with contextlib.suppress(UsageError):  # a damaged one is told when it turns out to be this machine's
+            kept.append(read_book(file))
+    return kept
 
 
 def read_book(path: Path) -> Book:

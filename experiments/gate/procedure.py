@@ -4,42 +4,29 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 from ...analysis.gate.conditions import told
-from ...analysis.gate.limits import Limits
 from ...analysis.gate.matching import unmatched
 from ...analysis.gate.result import GateResult
 from ...analysis.gate.suite import judge_suite
 from ...analysis.gate.verdict import Reason
 from ...instrumentation.telemetry import TelemetrySampler
-from .arms import Arm, program
+from .announce import announced, counted, told_time
+from .arms import program
 from .calibrations import Book, open_book, work_of
 from .judging import Measured, Spread, judge, levels
 from .launch import ARMS, Bench, Launch, Say, measure_launch
-from .points import Blocks, Points, points_of
+from .points import Points, points_of
+from .request import GateRequest
 from .same_work import machine_of
 from .series import series_of
 from .watch import Watch
-
-
-@dataclass(frozen=True, slots=True)
-class GateRequest:
-    """`arms`: base and head. `metrics`: none takes all. `calibration`: a file; None takes the machine's."""
-
-    arms: tuple[Arm, Arm]
-    spec: Path | None = None
-    params: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
-    limits: Limits = field(default_factory=Limits)
-    blocks: Blocks = field(default_factory=Blocks)
-    calibration: Path | None = None
-    allow_new: bool = False
-    confirm: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +41,8 @@ def run_gate(request: GateRequest, say: Say, today: Callable[[], date] = date.to
     """Measure and judge. UsageError for arms or specs that cannot be used; all else is a verdict."""
     with benched(request) as bench:
         names = [name for name in bench.points["base"] if name in bench.points["head"]]
+        for line in announced(request, {name: bench.points["base"][name] for name in names}, today()):
+            say(line)
         first = stage(bench, names, request.limits.launches, 0, say)
         book, spread = _spreads(request, bench.points["base"], first, today())
         measured = Measured(series_of(first, names), {})
@@ -97,8 +86,12 @@ def stage(bench: Bench, names: Sequence[str], launches: int, begin: int, say: Sa
     for number in range(begin, begin + launches):
         if not left:
             break
-        say(f"launch {number - begin + 1} of {launches}: {len(left)} points")
+        say(f"launch {number - begin + 1} of {launches}: {counted(len(left))}")
+        begun = time.monotonic()
         found.append(measure_launch(bench, left, number, say))
+        if number == begin and launches > 1:
+            took = time.monotonic() - begun
+            say(f"it took {told_time(took)}: about {told_time(took * (launches - 1))} for the others of this stage")
         left = [name for name in left if not found[-1][name].failures and found[-1][name].refused is None]
     return found
 

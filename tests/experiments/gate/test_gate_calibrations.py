@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 
 import pytest
 from stepscope.analysis.gate.limits import Limits
 from stepscope.analysis.gate.verdict import Reason
 from stepscope.errors import UsageError
-from stepscope.experiments.gate.calibrations import Book, Entry, open_book, read_book, work_of
+from stepscope.experiments.gate.calibrations import Book, Entry, books, open_book, read_book, work_of
 
 MACHINE = {"gpu": "NVIDIA H200", "driver": "550.54", "python": "3.12.1", "memory_bytes": 5, "sm_clock_mhz": 1980}
 DAY = date(2026, 11, 30)
@@ -70,3 +71,21 @@ def test_a_damaged_file_is_named(tmp_path, text):
     path.write_text(text)
     with pytest.raises(UsageError, match="aa"):
         read_book(path)
+
+
+def test_all_books_are_found_and_a_damaged_one_is_passed_over(cache):
+    assert books() == []
+    open_book(MACHINE).with_entries([entry()]).save()
+    (cache / "cache" / "stepscope" / "gate" / "damaged.json").write_text("{")
+    assert [book.entries for book in books()] == [(entry(),)]
+    assert books(cache / "none.json") == []
+    with pytest.raises(UsageError, match="damaged"):  # one that is named is read before anything is measured
+        books(cache / "cache" / "stepscope" / "gate" / "damaged.json")
+
+
+def test_files_of_earlier_versions_do_not_say_what_a_launch_took(tmp_path):
+    old = {"point": "p", "work": "w", "metric": "m", "sd": 0.1, "launches": 20, "pairs": 6, "block_steps": 50,
+           "measured_on": "2026-11-30"}
+    path = tmp_path / "aa.json"
+    path.write_text(json.dumps({"schema": 1, "machine": {}, "entries": [old, {**old, "launch_s": 8.5}]}))
+    assert [one.launch_s for one in read_book(path).entries] == [None, 8.5]

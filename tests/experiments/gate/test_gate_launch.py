@@ -12,7 +12,8 @@ from stepscope.experiments.gate import launch
 from stepscope.experiments.gate.arms import parse_arm
 from stepscope.experiments.gate.launch import measure_launch
 from stepscope.experiments.gate.points import Blocks
-from stepscope.experiments.gate.procedure import GateRequest, benched
+from stepscope.experiments.gate.procedure import benched
+from stepscope.experiments.gate.request import GateRequest
 
 from .in_process import InProcessArm
 

@@ -8,10 +8,11 @@ import pytest
 from stepscope.analysis.gate.conditions import Conditions
 from stepscope.analysis.gate.limits import Limits
 from stepscope.analysis.gate.verdict import Reason, Verdict
-from stepscope.experiments.gate import calibrating, procedure
+from stepscope.experiments.gate import announce, calibrating, procedure
 from stepscope.experiments.gate.arms import parse_arm
 from stepscope.experiments.gate.launch import PointLaunch
-from stepscope.experiments.gate.procedure import GateRequest, run_gate
+from stepscope.experiments.gate.procedure import run_gate
+from stepscope.experiments.gate.request import GateRequest
 
 from .in_process import OPENED, Script, made_launch
 
@@ -226,3 +227,39 @@ def test_a_calibration_makes_up_for_launches_that_the_machine_spoiled(request_of
     assert 0 < period.sd < 0.003
     exposed = next(one for one in found.spreads if one.metric == "exposed_p50_ns")
     assert exposed.sd == 0  # hidden in every step of every launch
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """What this process knows of the machine, as the arms' words have it unless a test says otherwise."""
+    known = {"gpu": "NVIDIA H200", "python": "3.12.1"}
+    monkeypatch.setattr(announce, "_here", lambda: known)
+    return known
+
+
+def test_what_will_be_found_and_what_it_costs_is_said_before_measuring(calibrated, gated, here, tmp_path):
+    _, _, said = gated(lambda name, number: made_launch(number))
+    first = next(index for index, line in enumerate(said) if line.startswith("launch 1 of 5"))
+    assert first == 3
+    assert said[0].startswith("plan: 2 points, 5 launches of 6 pairs of 50-step blocks")
+    assert said[1].startswith("plan: nothing below 2.00 % of the step's period is called a regression, and a slowdown")
+    assert said[1].endswith(f"is flagged 95 times of 100 (calibration {tmp_path / 'aa.json'})")
+    assert said[2].endswith("(as the calibration took)")
+    assert said[first + 1].startswith("it took 0 s")
+
+
+@pytest.mark.parametrize("changed", [{"gpu": "NVIDIA L4"}, {"python": "3.13.0"}])
+def test_a_calibration_of_another_machine_promises_nothing(calibrated, gated, here, changed):
+    here.update(changed)
+    _, _, said = gated(lambda name, number: made_launch(number))
+    assert said[1].startswith("plan: no calibration here fits these points and blocks, so no time can fail")
+    assert said[2] == (
+        "plan: about 3 min, and up to 6 min where everything is confirmed"
+        " (assumed: 10 s until both arms are ready, 1.2 s a block)"
+    )
+
+
+def test_other_blocks_promise_nothing_either(calibrated, gated, here, request_of):
+    request = request_of(limits=Limits(pairs=4))
+    _, _, said = gated(lambda name, number: made_launch(number, pairs=4), request)
+    assert said[1].startswith("plan: no calibration here fits")
