@@ -44,6 +44,8 @@ class Estimate:
 
     def text(self) -> str:
         """One line."""
+        if not self.num_points:
+            return "nothing is left to measure"
         if self.num_measured == self.num_points:
             return f"about {duration(self.seconds)}: each of these points was measured before"
         known = f"; {self.num_measured} of {self.num_points} as measured before" if self.num_measured else ""

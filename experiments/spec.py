@@ -21,6 +21,7 @@ from typing import Any, Literal
 from ..errors import UsageError
 from ..runner.config import RunnerConfig
 from ..runner.devices import DEFAULT_CALIBRATION, DEFAULT_COST_MODEL
+from ..workloads.case_grammar import parse_case
 from ..workloads.synthetic import Synthetic
 from .loading import Tree
 from .typed import convert
@@ -117,6 +118,13 @@ def _positive(value: float | None, name: str, least: int = 1) -> None:
         raise UsageError(f"{name}: {value} is too small; at least {least}")
 
 
+def _check_case(case: str, measure: MeasureSpec) -> None:
+    """What is written wrong is said before what is missing."""
+    parse_case(case)
+    if measure.steps is None and measure.interleave is None:
+        raise UsageError("measure.steps: a case has no end of its own; say how many steps are measured")
+
+
 def _check(spec: PointSpec) -> None:
     sources = [name for name in SOURCES if getattr(spec.workload, name) is not None]
     if len(sources) != 1:
@@ -130,8 +138,8 @@ def _check(spec: PointSpec) -> None:
     for name in ("repeats", "blocks", "block_steps"):
         _positive(getattr(spec.measure, name), f"measure.{name}")
     _positive(spec.measure.settle_steps, "measure.settle_steps", least=0)
-    if spec.workload.case is not None and spec.measure.steps is None and spec.measure.interleave is None:
-        raise UsageError("measure.steps: a case has no end of its own; say how many steps are measured")
+    if spec.workload.case is not None:
+        _check_case(spec.workload.case, spec.measure)
     if spec.workload.trace is not None:
         _positive(spec.workload.trace.limit, "workload.trace.limit")
         if spec.workload.trace.speed <= 0:

@@ -22,7 +22,8 @@ def title_of(name: str) -> str:
     for suffix, unit in _SUFFIXES:
         if name.endswith(suffix):
             stem = name.removesuffix(suffix) if unit in ("ns", "bytes") else name
-            return stem.replace("_", " ")
+            # A size's unit stands in its cells: without the word its title would be that of the time of the same name.
+            return stem.replace("_", " ") + (" size" if unit == "bytes" else "")
     return name.replace("_", " ")
 
 

@@ -28,7 +28,7 @@ def devices_section(figures: CaptureFigures) -> Section:
     columns = (
         Column("device"), us_column("window"), us_column("busy"), us_column("idle"), percent_column("idle share"),
         count_column("gaps"), us_column("longest gap"), us_column("kernels"), us_column("communication"),
-        us_column("copies"), us_column("memsets"), count_column("kernels (n)"), count_column("graph replays (n)"),
+        us_column("copies"), us_column("memsets"), count_column("kernels (n)"), count_column("whole-graph replays (n)"),
     )  # fmt: skip
     note = (
         "Busy is the union of kernels, copies, memsets and replays of whole graphs; the window reaches from the first "

@@ -40,11 +40,22 @@ def _busy(figures: CaptureFigures) -> _Made:
     rows = sum(own.kernels + own.graph_replays + own.memsets + own.copies for own in figures.devices)
     cells: tuple[tuple[str, Cell], ...] = (
         ("kernels", Quantity(sum(own.kernels for own in figures.devices), "count")),
-        ("graph replays", Quantity(sum(own.graph_replays for own in figures.devices), "count")),
+        ("graph launches", _graph_launches(figures)),
         ("copies", Quantity(sum(own.copies for own in figures.devices), "count")),
         ("rests on", "; ".join((f"{_EVERY}: {count(rows)}", *_lost(figures)))),
     )
     return words, cells, "#devices"
+
+
+def _graph_launches(figures: CaptureFigures) -> Cell:
+    """How many there are, and what the capture holds of their work: kernels, rows that stand for a graph, or both."""
+    launches, kernels = sum(own.launches for own in figures.graphs), sum(own.kernels for own in figures.graphs)
+    whole = sum(own.graph_replays for own in figures.devices)
+    if not launches and (kernels or whole):
+        return f"calls not recorded; {count(whole)} replays of whole graphs, {count(kernels)} kernels of graphs"
+    parts = [f"{count(kernels)} kernels recorded one by one"] if kernels else []
+    parts += [f"{count(whole)} replays recorded whole"] if whole else []
+    return f"{count(launches)} ({', '.join(parts)})" if parts else Quantity(launches, "count")
 
 
 def _lost(figures: CaptureFigures) -> list[str]:

@@ -42,9 +42,9 @@ def _sentence(view: CopyView) -> str:
         return f"How much of the copy of {view.buffer} is exposed was not measured: {exposed.reason}."
     step = view.exposure
     period = (
-        f"Over the run a free copy would shorten the steady period by {duration(step.exposed_step_ns)}."
+        f"Over the run a free copy would shorten the median steady period by {duration(step.exposed_step_ns)}."
         if step.exposed_step_ns is not None
-        else f"What a free copy would save of the steady period was not measured: {step.exposed_step_reason}."
+        else f"What a free copy would save of the median steady period was not measured: {step.exposed_step_reason}."
     )
     head = f"Median of {exposed.n} copies of {view.buffer}: {duration(exposed.p50_ns)} exposed"
     length = f" of {duration(copy.p50_ns)}" if copy.p50_ns is not None else ""
@@ -94,7 +94,20 @@ def _figures_table(view: CopyView, origin: str) -> Block:
         note += f" The unchanged replay strays from the recording by at most {duration(misfit)}."
     if view.exposure.left_out:
         note += f" {view.exposure.left_out} device operations could not be replayed."
+    note += _negative_delay(view)
     return table(f"Copies of {view.buffer} in counted steps", (Column("time"), *_COLUMNS), rows, origin, note)
+
+
+def _negative_delay(view: CopyView) -> str:
+    """Why a queue delay can lie below zero; empty where none of its quantiles does."""
+    least, err = view.figure("queue_delay").p10_ns, view.figure("err").p50_ns
+    if least is None or least >= 0:
+        return ""
+    known = f"; the times themselves are known to {duration(err)} (median)" if err else ""
+    return (
+        " A queue delay below 0 is a copy that began before its enqueueing call returned, as copies of pageable memory"
+        f" do, which run inside the call{known}."
+    )
 
 
 def _course(view: CopyView, origin: str) -> Chart:
@@ -135,10 +148,14 @@ def _what_if_table(view: CopyView, origin: str) -> Block:
         for answer, check in zip(view.what_if, view.checks, strict=True)
     ]
     columns = (
-        Column("if"), count_column("steady steps"), us_column("period"), us_column("predicted period"),
-        us_column("saved"), Column("check by"),
+        Column("if"), count_column("steady steps"), us_column("mean period"), us_column("predicted mean period"),
+        us_column("saved, mean"), Column("check by"),
     )
-    return table("What if: predicted by the same replay", columns, rows, origin, "Negative: the step becomes longer.")
+    note = (
+        "Means over the steady steps; negative: the step becomes longer. What a free copy saves of the median period"
+        " (above) is another figure of the same replay, which slow steps do not move."
+    )
+    return table("What if: predicted by the same replay", columns, rows, origin, note)
 
 
 def dose_words(doses: DoseResponse) -> str:
@@ -147,7 +164,7 @@ def dose_words(doses: DoseResponse) -> str:
         return f"Dose response: not known; {doses.reason}."
     said = ", ".join(f"x {dose.factor:g} adds {duration(dose.period_added_ns)}" for dose in doses.doses)
     return (
-        f"Dose response, by the same replay: of each further nanosecond of the copy the steady period pays"
+        f"Dose response, by the same replay: of each further nanosecond of the copy the median steady period pays"
         f" {doses.slope:.2f} ({said}; n = {len(doses.doses)} doses)."
     )
 
@@ -176,7 +193,7 @@ def headline_figures(view: CopyView) -> tuple[tuple[str, Cell], ...]:
     return (
         ("exposed, mean", number(exposed.mean_ns, "ns", exposed.reason)),
         ("hidden, mean", number(hidden.mean_ns, "ns", hidden.reason)),
-        ("period saved by a free copy", Missing(step.exposed_step_reason or "") if step.exposed_step_ns is None
+        ("median period saved by a free copy", Missing(step.exposed_step_reason or "") if step.exposed_step_ns is None
          else Quantity(step.exposed_step_ns, "ns")),
         ("inside build_indices, p50", _inside_build(view)),
     )

@@ -65,7 +65,10 @@ def bound_words(gaps: Gaps) -> str:
         return f"What bound the forwards was not measured: {gaps.reason}."
     share = gaps.shares.get(gaps.bound)
     judged = sum(bound is not None for bound in texts(gaps.steps[flags(gaps.steps, "counted", null=False)], "bound"))
-    idle = "" if gaps.idle_p50_ns is None else f" The compute queue idles {duration(gaps.idle_p50_ns)} a step (median)."
+    idle = "" if gaps.idle_p50_ns is None else (
+        f" Before a forward the compute queue has idled {duration(gaps.idle_p50_ns)} since the last work of a step"
+        f" before (median of these {judged}; it may begin before the step does, so it is no part of a period)."
+    )
     if share is None:
         mixture = ", ".join(f"{bound} {percent(part)}" for bound, part in gaps.shares.items())
         return f"No single bound: {mixture} of {judged} steps.{idle}"

@@ -50,8 +50,17 @@ def phase_words(view: PhaseView) -> str:
         return "Not measured: no counted step has a phase with a host time."
     parts = ", ".join(map(_phase_words, sorted(known, key=lambda row: -row["p50_ns"])))
     period = "" if view.period_p50_ns is None else f"A step takes {duration(view.period_p50_ns)} (median period). "
-    head = f"{period}Median host time, and share of all periods: {parts}."
-    return f"{head}{_range_words(view)}{_overlap_words(view)}{_tail_words(view)}"
+    head = f"{period}Median host time of a step, and in brackets the share of the sum of all periods: {parts}."
+    return f"{head}{_ragged_words(known)}{_range_words(view)}{_overlap_words(view)}{_tail_words(view)}"
+
+
+def _ragged_words(known: list[dict[str, Any]]) -> str:
+    """Medians and shares that rank the phases differently look like a contradiction unless somebody says why."""
+    ranked = sorted((row for row in known if row["share"] is not None), key=lambda row: -row["p50_ns"])
+    shares = [row["share"] for row in ranked]
+    if shares == sorted(shares, reverse=True):
+        return ""
+    return " Slow steps weigh in the shares and not in the medians, so the two rank the phases differently."
 
 
 def _phase_words(row: dict[str, Any]) -> str:

@@ -47,7 +47,8 @@ def order_words(paired: pd.DataFrame, varying: tuple[str, ...]) -> tuple[Words, 
         said = f"{sentence(order_verdict(values))}; {_interval(values)}"
         found.append(Words(f"{setting}: {said}." if setting else f"{said[0].upper()}{said[1:]}."))
     if apart:
-        found.append(Words(f"Of {apart} of {len(paired)} settings the orders are separate runs: {NO_VERDICT}."))
+        of = f"Of {apart} of {len(paired)}" if apart < len(paired) else f"Of all {apart}"
+        found.append(Words(f"{of} settings the orders are separate runs: {NO_VERDICT}."))
     return tuple(found)
 
 

@@ -90,15 +90,20 @@ def _time_words(padding: Padding) -> str:
         return f"In time padding {lost} a replayed step; what replay saves was not measured: {padding.reason}."
     mean = saving / padding.timed_steps
     verb = f"saves {duration(mean)}" if mean >= 0 else f"costs {duration(-mean)} more"
-    return f"In time padding {lost} a replayed step, and replay {verb} a step against eager launches (padding paid)."
+    return (
+        f"In time padding {lost} a replayed step, and replay {verb} of the forward's span on the device a step against"
+        " eager launches (padding paid). That span holds the gaps between launches and is not the period: what of it"
+        " reaches the period, a run with graph_mode none shows."
+    )
 
 
 def headline_figures(padding: Padding) -> tuple[tuple[str, Cell], ...]:
     """The figures under that sentence."""
     why, steps = padding.reason, padding.timed_steps
     saving = padding.replay_saving_ns
+    mean = saving / steps if saving is not None and steps else None
     return (
         ("padding tokens", number(padding.token_share, "fraction", why)),
         ("time lost a step, mean", number(padding.time_waste_mean_ns, "ns", why)),
-        ("saved by replay a step, mean", number(saving / steps if saving is not None and steps else None, "ns", why)),
+        ("forward's span saved by replay, mean", number(mean, "ns", why)),
     )

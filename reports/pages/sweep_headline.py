@@ -99,15 +99,27 @@ def _copy(sweep: SweepView, paired: pd.DataFrame) -> str:
 
 
 def _order(paired: pd.DataFrame) -> str:
-    """What the order is worth, from the arms."""
-    values, known = floats(paired, "last_minus_first_ns")
+    """What the order is worth, from arms that took turns; of separate runs only that they cannot tell."""
+    _, known = floats(paired, "last_minus_first_ns")
     if not known.any():
         return ""
-    differences = pd.Series(values[known])
+    (low, has_low), (high, has_high) = (floats(paired, f"last_minus_first_{bound}_ns") for bound in ("low", "high"))
+    judged = known & has_low & has_high
+    if not judged.any():
+        return (
+            " What the commit order is worth, separate runs or a single launch do not tell: its orders have to take"
+            " turns in one process, in several launches (--param interleave=commit_order --param repeats=5)."
+        )
+    values, longer, shorter = floats(paired, "last_minus_first_ns")[0], judged & (low > 0), judged & (high < 0)
+    parts = [
+        f"{word} in {int(which.sum())} ({_range([float(value) for value in values[which]], duration)})"
+        for word, which in (("longer", longer), ("shorter", shorter)) if which.any()
+    ]
+    if unresolved := int((judged & ~longer & ~shorter).sum()):
+        parts.append(f"neither for certain in {unresolved}")
     return (
-        f" A run that commits the table last has a median period {duration(float(differences.median()))} longer than"
-        f" one that commits it first (median of {len(differences)} settings, {duration(float(differences.min()))} to"
-        f" {duration(float(differences.max()))})."
+        f" Of the {int(judged.sum())} settings whose orders took turns, committing the table last instead of first"
+        f" makes the period {', '.join(parts)} (95 % intervals over launches)."
     )
 
 

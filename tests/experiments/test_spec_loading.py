@@ -96,6 +96,7 @@ STEADY = {"regime": "steady"}
         ({"workload": STEADY, "measure": {"steps": 0}}, "measure.steps: 0 is too small; at least 1"),
         ({"workload": {}}, "workload: give exactly one of regime, trace, generator and case (given: none)"),
         ({"workload": {"case": "d=1@8"}}, "measure.steps: a case has no end of its own"),
+        ({"workload": {"case": "d=1@@8"}}, "workload.case: '1@@8' in 'd=1@@8': expected"),
         ({"workload": {**STEADY, "trace": {"file": "x"}}}, "(given: regime and trace)"),
         ({"workload": {"trace": {"file": "x", "speed": 0}}}, "workload.trace.speed: 0.0 must be above 0"),
     ],

@@ -108,3 +108,7 @@ def test_an_edit_of_our_source_is_another_engine(tmp_path, monkeypatch: pytest.M
     source.rename(root / "runner" / "stop.py")
     assert digest() != before
     source_digest.cache_clear()
+
+
+def test_nothing_left_takes_no_time() -> None:
+    assert estimate((), {}).text() == "nothing is left to measure"

@@ -1,6 +1,7 @@
 """The page of a capture: answers, charts and tables, with what each rests on and what cannot be said."""
 
 import json
+from pathlib import Path
 
 import pytest
 from stepscope.analysis.captures.figures import capture_figures
@@ -169,3 +170,14 @@ def test_all_formats_say_the_same(two_steps, format_):
     else:
         assert "Device 0 idled 45.2 % of 478 µs." in text
         assert "Cannot say" in text
+
+
+def test_graph_launches_are_counted_however_their_work_was_recorded():
+    # GIVEN the captures of one run, with graphs by their kernels and whole
+    folder = Path(__file__).resolve().parents[1] / "data" / "captures" / "h200"
+    names = ("node.sqlite", "graph.sqlite")
+    told = {name: dict(section(page(folder / name), "headline").blocks[0].figures) for name in names}
+    # THEN both have launches, and each says what stands for them
+    assert told["node.sqlite"]["graph launches"].endswith("kernels recorded one by one)")
+    assert told["graph.sqlite"]["graph launches"].endswith("replays recorded whole)")
+    assert not any(own["graph launches"].startswith("0") for own in told.values())

@@ -98,3 +98,25 @@ def test_steps_that_overlap_are_said_to(recordings, latency_us, said):
     rec.tables["steps"]["latency_ns"] = pd.array([latency_us and latency_us * 1_000] * 6, dtype="Int64")
     words = "Steps overlap: a step's tokens are with the host 1.60 ms after it began (median)."
     assert (words in " ".join(render(rec, "text").split())) is said
+
+
+def test_medians_and_shares_that_rank_phases_differently_are_explained(recordings):
+    # GIVEN five counted steps of 1 ms (sample 500 µs, preprocess 300 µs), the last with 4 ms more in preprocess
+    recording = recordings(6)
+    assert "rank the phases differently" not in render(recording, "text", name="x")
+    phases, steps = recording.tables["phases"], recording.tables["steps"]
+    phases.loc[(phases["step"] == 5) & (phases["name"] == "preprocess"), "host_ns"] += 4_000_000
+    steps.loc[steps["step"] == 5, "period_ns"] += 4_000_000
+    # THEN sample has the larger median and preprocess the larger share, and the answer says why
+    text = " ".join(render(recording, "text", name="x").split())
+    assert "in brackets the share of the sum of all periods: sample 500 µs (27.8 %), preprocess 300 µs (61.1 %)" in text
+    assert "Slow steps weigh in the shares and not in the medians, so the two rank the phases differently." in text
+
+
+def test_a_queue_delay_below_zero_is_explained(recordings):
+    recording = recordings(6)
+    assert "A queue delay below 0" not in render(recording, "text", name="x")
+    copies = recording.tables["copies"]
+    copies["enqueue_end_ns"] = copies["start_ns"] + 10_000
+    text = " ".join(render(recording, "text", name="x").split())
+    assert "A queue delay below 0 is a copy that began before its enqueueing call returned" in text
