@@ -23,6 +23,7 @@ __all__ = ["PLAN_VERSION", "Plan", "Point", "make_plan", "parameters", "read_pla
 
 _READABLE = (1, 2)
 _SLUG_MAX = 80
+_SLUG = re.compile(r"[A-Za-z0-9.][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,9 @@ class Plan:
         return json.dumps({"version": PLAN_VERSION, "sources": self.sources, "points": points}, indent=1) + "\n"
 
 
-def _identity(spec: PointSpec) -> str:
-    text = json.dumps([PLAN_VERSION, parameters(spec)], sort_keys=True)
+def _digest(plain: Mapping[str, Any]) -> str:
+    """A point's id, of its parameters as they are written: a later version may know more of them."""
+    text = json.dumps([PLAN_VERSION, plain], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -77,7 +79,7 @@ def _points_of(tree: Tree, own: Tree, *, elsewhere: bool) -> list[Point]:
             continue
         repeats = spec.measure.repeats
         check_count(len(points) + repeats, "measure.repeats")
-        identity, slug = _identity(spec), _slug(choice)
+        identity, slug = _digest(parameters(spec)), _slug(choice)
         points += [Point(identity, slug, dict(choice), spec, repeat) for repeat in range(repeats)]
     excludes.refuse_unused(tree, own)
     if not points:
@@ -115,9 +117,28 @@ def read_plan(text: str, where: str) -> Plan:
         tree = json.loads(text)
         version = tree["version"]
         if version not in _READABLE:
-            raise UsageError(
-                f"{where}: has version {version}, this stepscope reads {PLAN_VERSION}; use the one that wrote it"
-            )
-        return Plan(tuple(tree["sources"]), tuple(read_point(p, version) for p in tree["points"]))
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{where}: is not a sweep's plan.json ({type(error).__name__}: {error})") from error
+            raise UsageError(f"has version {version}, this stepscope reads {PLAN_VERSION}; use the one that wrote it")
+        points = tuple(_read_entry(entry, version) for entry in tree["points"])
+        sources = tuple(tree["sources"])
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        told = "nested too deep" if isinstance(error, RecursionError) else f"{type(error).__name__}: {error}"
+        raise UsageError(f"{where}: is not a sweep's plan.json ({told})") from error
+    if not points:
+        raise UsageError(f"{where}: plans no point; choose another --out and start anew")
+    if len({point.key for point in points}) < len(points):
+        raise UsageError(f"{where}: names a point twice; choose another --out and start anew")
+    return Plan(sources, points)
+
+
+def _read_entry(entry: Mapping[str, Any], version: int) -> Point:
+    """A point whose name and id are what its parameters make them: folders are named by both."""
+    point = read_point(entry, version)
+    if not _SLUG.fullmatch(point.slug) or type(point.repeat) is not int:
+        raise UsageError(
+            f"point {point.id!r} is called {point.slug!r}, repeat {point.repeat!r}; it was changed by hand"
+        )
+    if version == PLAN_VERSION and point.id != (expected := _digest(entry["parameters"])):
+        raise UsageError(f"point {point.id!r} has the parameters of {expected}; it was changed by hand, start anew")
+    return point

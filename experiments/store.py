@@ -12,6 +12,7 @@ A launch's folder appears by one rename after everything in it is on disk: it is
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ from .plan import Plan, Point, read_plan
 SUMMARY_VERSION = 1
 WORK = ".work"
 Status = Literal["ok", "failed", "skipped"]
+_MOST_DIGITS = 20
 _STATUSES = ("ok", "failed", "skipped")
 
 
@@ -70,10 +72,10 @@ class SweepStore:
         if not path.exists():
             raise UsageError(f"{root}: holds no plan.json, so there is nothing to resume; drop --resume to start")
         stored = read_plan(read_text(path), str(path))
-        if plan is not None and [p.key for p in plan.points] != [p.key for p in stored.points]:
-            differ = len({p.key for p in plan.points} ^ {p.key for p in stored.points})
+        differ = set() if plan is None else {p.key for p in plan.points} ^ {p.key for p in stored.points}
+        if differ:  # in another order they are the same points; the stored one stays
             raise UsageError(
-                f"{root}: was made for another plan ({differ} points differ);"
+                f"{root}: was made for another plan ({len(differ)} points differ);"
                 " give --resume without specs and parameters, or choose another --out"
             )
         make_writable(root / "points")
@@ -144,13 +146,13 @@ class SweepStore:
         """The content of its summary.json; None where there is none, or one that is damaged or not this point's."""
         path = self.folder(point) / "summary.json"
         try:
-            record = json.loads(read_text(path))
-        except (UsageError, ValueError):
+            record = json.loads(read_text(path), parse_int=_whole_number)
+        except (UsageError, ValueError, RecursionError):
             return None
         if not isinstance(record, dict) or record.get("id") != point.id or record.get("repeat") != point.repeat:
             return None
         whole = isinstance(record.get("reason"), str) and record.get("status") in _STATUSES
-        return record if whole else None
+        return record if whole and _is_time(record.get("wall_s")) else None
 
     def status(self, point: Point) -> str | None:
         """`ok`, `failed` or `skipped` as summary.json says; None without a whole one: it is measured again."""
@@ -160,3 +162,14 @@ class SweepStore:
     def done(self) -> list[Point]:
         """The points that ended well."""
         return [point for point in self.plan.points if self.status(point) == "ok"]
+
+
+def _whole_number(text: str) -> int:
+    """No count or time of ours has more digits, and no table takes it."""
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(text)} digits")
+    return int(text)
+
+
+def _is_time(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value < math.inf  # type: ignore[operator]
