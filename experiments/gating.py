@@ -6,9 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..analysis.gate.exact import judge_exact
+from ..analysis.gate.block_values import DEVICE, EXPOSED, PERIOD
+from ..analysis.gate.direction import COUNTED, UNKNOWN_DIRECTION, is_time, less_is_better
+from ..analysis.gate.exact import EXACT, judge_exact
 from ..analysis.gate.fingerprint import differences, told
 from ..analysis.gate.history import Result, judge_history
+from ..analysis.gate.history_share import judge_history_share
 from ..analysis.gate.limits import Limits
 from ..analysis.gate.matching import ALL, unmatched
 from ..analysis.gate.point import PointVerdict
@@ -16,18 +19,14 @@ from ..analysis.gate.result import GateResult, Levels, level_of
 from ..analysis.gate.suite import judge_suite
 from ..analysis.gate.verdict import Reason, Verdict
 from ..errors import UsageError
+from .distinct import refuse_copies, refuse_same_paths
 from .gating_results import read_results
 
 TIMED = (
     "period_p50_ns", "preprocess_p50_ns", "forward_p50_ns", "sample_p50_ns",
-    "preprocess_span_p50_ns", "forward_span_p50_ns", "sample_span_p50_ns",
-)  # fmt: skip
-COUNTED = (
-    "async_pageable", "hazards_observed", "hazards_possible", "num_syncs", "num_launches", "num_h2d",
-    "padding_token_share",
+    "preprocess_span_p50_ns", "forward_span_p50_ns", "sample_span_p50_ns", DEVICE, "table_copy_p50_ns", EXPOSED,
 )  # fmt: skip
 """Of a summary of ours: `TIMED` by the prediction interval, `COUNTED` exactly against the newest stored result."""
-_TIME_UNITS = frozenset({"ns", "us", "ms", "s"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +43,7 @@ class HistoryRequest:
 
 def gate_history(request: HistoryRequest) -> GateResult:
     """The verdict on the head's result against the stored ones, and what makes it the weaker promise."""
-    stored = [result for path in request.baseline for result in read_results(path)]
-    heads = read_results(request.head)
-    if len(heads) != 1:
-        raise UsageError(f"{request.head}: holds {len(heads)} results; the head is one")
-    head = heads[0]
+    stored, head = _read(request)
     differ = next((found for result in stored if (found := differences(result.machine, head.machine))), ())
     if differ and not request.compare_anyway:
         reason = Reason.UNKNOWN_MACHINE if any(item.unknown for item in differ) else Reason.OTHER_MACHINE
@@ -64,6 +59,21 @@ def gate_history(request: HistoryRequest) -> GateResult:
     return GateResult(suite, "history", *names, head.machine, tuple(notes), levels)
 
 
+def _read(request: HistoryRequest) -> tuple[list[Result], Result]:
+    """The stored results, each once, and the head's, which is none of them."""
+    for metric in request.metrics:
+        if not less_is_better(metric):
+            raise UsageError(f"--metric {metric}: {UNKNOWN_DIRECTION}")
+    refuse_same_paths((*request.baseline, request.head))
+    stored = [(f"{path}: results[{index}]", result) for path in request.baseline
+              for index, result in enumerate(read_results(path))]  # fmt: skip
+    heads = read_results(request.head)
+    if len(heads) != 1:
+        raise UsageError(f"{request.head}: holds {len(heads)} results; the head is one")
+    refuse_copies([(where, result, None) for where, result in (*stored, (str(request.head), heads[0]))])
+    return [result for _, result in stored], heads[0]
+
+
 def _levels(
     stored: Sequence[Result], head: Result, verdicts: Iterable[PointVerdict]
 ) -> dict[tuple[str, str], Levels]:
@@ -77,14 +87,27 @@ def _levels(
 
 def _judged(stored: Sequence[Result], head: Result, request: HistoryRequest) -> list[PointVerdict]:
     before = dict.fromkeys(point for result in stored for point in _points(result))
-    verdicts = unmatched(before, _points(head), allow_new=request.allow_new)
-    for point in before:
+    lacking = unmatched(before, _points(head), allow_new=request.allow_new)
+    verdicts = [one for one in lacking if one.point not in head.failures]
+    for point in _points(head):
         if point in head.failures:
             detail = f"head: {head.failures[point]}"
             verdicts.append(PointVerdict(point, ALL, Verdict.ERROR, Reason.ARM_FAILED, detail=detail))
-        elif point in _points(head):
+        elif point in before:
             verdicts += _of_point(point, stored, head, request)
+        else:
+            verdicts += _of_new(point, head, request)
     return verdicts
+
+
+def _of_new(point: str, head: Result, request: HistoryRequest) -> list[PointVerdict]:
+    """What is wrong with a point that has nothing to be compared with: it, too, must have been measured."""
+    names = [metric for at, metric in head.values if at == point]
+    chosen = request.metrics or [metric for metric in _default(names) if _anywhere(point, metric, (), head)]
+    if not chosen:
+        return [PointVerdict(point, ALL, Verdict.ERROR, Reason.NOT_MEASURED, detail="no gated metric")]
+    return [found for metric in chosen for found in [_judge(point, metric, [head], head, request.limits)]
+            if found.verdict is Verdict.ERROR]  # fmt: skip
 
 
 def _points(result: Result) -> dict[str, None]:
@@ -96,15 +119,20 @@ def _of_point(point: str, stored: Sequence[Result], head: Result, request: Histo
     chosen = request.metrics or [metric for metric in _default(names) if _anywhere(point, metric, stored, head)]
     if not chosen:
         return [PointVerdict(point, ALL, Verdict.ERROR, Reason.NOT_MEASURED, detail="no gated metric")]
-    found = []
-    for metric in chosen:
-        values = [result.values.get((point, metric)) for result in stored]
-        new = head.values.get((point, metric))
-        if metric in COUNTED:
-            found.append(judge_exact(point, metric, {"base": values[-1:], "head": [new]}))
-        else:
-            found.append(judge_history(point, metric, values, new, request.limits))
-    return found
+    return [_judge(point, metric, stored, head, request.limits) for metric in chosen]
+
+
+def _judge(point: str, metric: str, stored: Sequence[Result], head: Result, limits: Limits) -> PointVerdict:
+    def values(name: str) -> list[float | None]:
+        return [result.values.get((point, name)) for result in stored]
+
+    new = head.values.get((point, metric))
+    if metric in COUNTED or metric in EXACT:
+        return judge_exact(point, metric, {"base": values(metric)[-1:], "head": [new]})
+    if metric == EXPOSED:
+        parts = list(zip(values(metric), values(PERIOD), strict=True))
+        return judge_history_share(point, metric, parts, (new, head.values.get((point, PERIOD))), limits)
+    return judge_history(point, metric, values(metric), new, limits)
 
 
 def _anywhere(point: str, metric: str, stored: Iterable[Result], head: Result) -> bool:
@@ -114,5 +142,5 @@ def _anywhere(point: str, metric: str, stored: Iterable[Result], head: Result) -
 
 def _default(names: Iterable[str]) -> list[str]:
     present = list(names)
-    ours = [metric for metric in (*TIMED, *COUNTED) if metric in present]
-    return ours or [metric for metric in present if not _TIME_UNITS.isdisjoint(metric.split("_"))]
+    ours = [metric for metric in dict.fromkeys((*TIMED, *COUNTED, *EXACT)) if metric in present]
+    return ours or [metric for metric in present if is_time(metric)]

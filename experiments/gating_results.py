@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,19 +15,18 @@ from typing import Any
 from ..analysis.gate.history import Result
 from ..analysis.gate.matching import ONLY_POINT
 from ..errors import UsageError
-from .loading import read_text
+from .gating_sweeps import sweep_tree
+from .strict_json import LARGEST, check_schema, read_json
 
 SCHEMA = 1
-_ENVIRONMENT = {"gpu_name": "gpu", "gpu_driver": "driver", "gpu_mig": "mig"}
 
 
 def read_results(path: Path) -> list[Result]:
     """The results in `path`, in their order. UsageError names the file and the field that does not fit."""
     if path.is_dir():
-        return [_sweep(path)]
-    tree = _parsed(path)
-    if tree.get("schema") != SCHEMA:
-        raise UsageError(f"{path}: schema is {tree.get('schema')!r}; this version reads {SCHEMA}")
+        return [_result(sweep_tree(path), str(path))]
+    tree = read_json(path)
+    check_schema(tree.get("schema"), SCHEMA, str(path))
     if "results" not in tree:
         return [_result(tree, str(path))]
     results = tree["results"]
@@ -38,14 +36,6 @@ def read_results(path: Path) -> list[Result]:
             for index, one in enumerate(results)]  # fmt: skip
 
 
-def _parsed(path: Path) -> dict[str, Any]:
-    try:
-        tree = json.loads(read_text(path))
-    except ValueError as error:
-        raise UsageError(f"{path}: is not whole JSON ({error}); measure it again") from error
-    return dict(_mapping(tree, str(path)))
-
-
 def _mapping(value: object, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise UsageError(f"{where}: holds {type(value).__name__}; expected a mapping of fields")
@@ -53,8 +43,7 @@ def _mapping(value: object, where: str) -> Mapping[str, Any]:
 
 
 def _result(tree: Mapping[str, Any], where: str) -> Result:
-    if tree.get("schema", SCHEMA) != SCHEMA:  # of a history: each result may say its own
-        raise UsageError(f"{where}: schema is {tree['schema']!r}; this version reads {SCHEMA}")
+    check_schema(tree.get("schema", SCHEMA), SCHEMA, where)  # of a history: each result may say its own
     machine = _mapping(tree.get("env", {}), f"{where}: env")
     if ("points" in tree) == ("metrics" in tree):
         raise UsageError(f"{where}: holds {'both' if 'points' in tree else 'neither'} of points and metrics; give one")
@@ -76,31 +65,7 @@ def _result(tree: Mapping[str, Any], where: str) -> Result:
 
 def _number(value: object, where: str) -> float | None:
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise UsageError(f"{where}: is a whole number of {value.bit_length()} bits; no time or count is so large")
         return value
     raise UsageError(f"{where}: is {value!r}; expected a number, or null where nothing was measured")
-
-
-def _sweep(folder: Path) -> Result:
-    plan = _parsed(folder / "plan.json")
-    points, machines = {}, []
-    for point in plan.get("points", []):
-        name = point.get("folder") or f"{point['slug']}--{point['id']}"
-        path = folder / "points" / name
-        if not (path / "summary.json").is_file():
-            points[name] = {"status": "failed", "reason": "not measured"}
-            continue
-        points[name] = _parsed(path / "summary.json")
-        meta = path / "recording" / "recording.json"
-        if points[name].get("status") == "ok" and meta.is_file():
-            machines.append(_machine(_parsed(meta)))
-    if any(machine != machines[0] for machine in machines):
-        raise UsageError(f"{folder}: its points were measured on different machines; measure them on one")
-    return _result({"env": machines[0] if machines else {}, "points": points}, str(folder))
-
-
-def _machine(meta: Mapping[str, Any]) -> dict[str, object]:
-    """The environment of a recording under the gate's names. A modelled one is its own kind of GPU."""
-    known = {_ENVIRONMENT.get(key, key): value for key, value in meta.get("environment", {}).items()}
-    if meta.get("device") != "cuda":
-        known["gpu"] = f"none ({meta.get('device')}, calibration {meta.get('calibration')})"
-    return known

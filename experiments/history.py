@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..analysis.gate.block_values import GATED
+from ..analysis.gate.block_values import EXPOSED, GATED
+from ..analysis.gate.direction import COUNTED, UNKNOWN_DIRECTION, is_time, less_is_better
 from ..analysis.gate.exact import EXACT
-from ..analysis.gate.result import unit_of
 from ..analysis.history.found import SeriesFound, State
 from ..analysis.history.judge import judge_series
 from ..analysis.history.limits import StepLimits
@@ -16,10 +17,8 @@ from ..analysis.history.proposals import ruptures_proposals
 from ..analysis.history.series import Gathered, Stored, gather, in_order
 from ..errors import UsageError
 from ..reports.history.view import HistoryView
-from .gating import COUNTED, TIMED
+from .gating import TIMED
 from .history_store import read_history
-
-_TIMES = ("ns", "us", "ms", "s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +53,25 @@ class HistoryFound:
         """Series whose last step made them worse."""
         return tuple(one for one in self.series if one.steps and one.steps[-1].slower)
 
+    @property
+    def unmeasured(self) -> tuple[SeriesFound, ...]:
+        """Series of which the newest result has no value: failed, null, not a number, a time of 0."""
+        return tuple(one for one in self.series if not _measured(one.series.metric, one.series.values[-1]))
+
     def exit_code(self, *, fail_on_slower: bool) -> int:
-        """0; 3 where nothing was measured, 4 where no series decides anything, 1 (if wanted) where one got slower."""
+        """0; 3 where nothing was measured, 4 where no series decides anything.
+
+        `fail_on_slower`: 1 where a series got slower, and 3 where the newest result of one has no value.
+        """
         if all(one.state is State.NOT_MEASURED for one in self.series):
+            return 3
+        if fail_on_slower and self.slower:
+            return 1
+        if fail_on_slower and self.unmeasured:
             return 3
         if not any(one.state.decided for one in self.series):
             return 4
-        return 1 if fail_on_slower and self.slower else 0
+        return 0
 
 
 def find_history(query: HistoryQuery) -> HistoryFound:
@@ -71,6 +82,8 @@ def find_history(query: HistoryQuery) -> HistoryFound:
     gathered = gather(ordered, lambda names: _chosen(names, query.metrics))
     series = [one for one in gathered.series if query.point in one.point]
     for metric in query.metrics:
+        if not less_is_better(metric):
+            raise UsageError(f"--metric {metric}: {UNKNOWN_DIRECTION}")
         if stored and not any(metric == name for one in stored for _, name in one.result.values):
             raise UsageError(f"--metric {metric}: no result has it")
     found = tuple(judge_series(one, propose, query.limits, exact=_exact(one.metric)) for one in series)
@@ -78,8 +91,14 @@ def find_history(query: HistoryQuery) -> HistoryFound:
     return HistoryFound(ordered, gathered, found, query.limits, in_time)
 
 
+def _measured(metric: str, value: float | None) -> bool:
+    if value is None or not math.isfinite(value):
+        return False
+    return value > 0 or (value == 0 and (_exact(metric) or metric == EXPOSED))
+
+
 def _exact(metric: str) -> bool:
-    return metric in COUNTED or metric in EXACT or unit_of(metric) not in _TIMES
+    return metric in COUNTED or metric in EXACT or not is_time(metric)
 
 
 def _chosen(names: Iterable[str], metrics: Sequence[str]) -> list[str]:
@@ -87,4 +106,4 @@ def _chosen(names: Iterable[str], metrics: Sequence[str]) -> list[str]:
     if metrics:
         return [metric for metric in metrics if metric in present]
     ours = [metric for metric in dict.fromkeys((*TIMED, *GATED, *COUNTED, *EXACT)) if metric in present]
-    return ours or [metric for metric in present if unit_of(metric) in _TIMES]
+    return ours or [metric for metric in present if is_time(metric)]

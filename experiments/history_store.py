@@ -20,14 +20,20 @@ from ..analysis.gate.history import Result
 from ..analysis.gate.matching import ALL
 from ..analysis.history.series import Stored
 from ..errors import UsageError
+from .distinct import refuse_copies, refuse_same_paths
 from .files import write_atomically
 from .gating_results import SCHEMA, read_results
 from .loading import read_text
+from .strict_json import check_schema, read_json
 
 
 def read_history(paths: Sequence[Path]) -> list[Stored]:
     """All results in `paths`, in their order (a folder's files by name). UsageError names what does not fit."""
-    return [stored for path in paths for file in _files(path) for stored in _read(file)]
+    files = [file for path in paths for file in _files(path)]
+    refuse_same_paths(files)
+    found = [stored for file in files for stored in _read(file)]
+    refuse_copies([(stored.label, stored.result, (stored.commit, stored.time)) for stored in found])
+    return found
 
 
 def _files(path: Path) -> list[Path]:
@@ -45,7 +51,7 @@ def _files(path: Path) -> list[Path]:
 def _read(path: Path) -> list[Stored]:
     if path.is_dir():
         return [Stored(read_results(path)[0], path.name, time=_created(path))]
-    tree = _tree(path)
+    tree = read_json(path)
     if isinstance(tree.get("points"), list):
         return [_of_gate(tree, path)]
     trees = tree["results"] if isinstance(tree.get("results"), list) else [tree]
@@ -56,23 +62,12 @@ def _read(path: Path) -> list[Stored]:
     ]
 
 
-def _tree(path: Path) -> dict[str, Any]:
-    try:
-        tree = json.loads(read_text(path))
-    except ValueError as error:
-        raise UsageError(f"{path}: is not whole JSON ({error}); measure it again") from error
-    if not isinstance(tree, dict):
-        raise UsageError(f"{path}: holds {type(tree).__name__}; expected a result of ours")
-    return tree
-
-
 def _of_gate(tree: Mapping[str, Any], path: Path) -> Stored:
     """The head of a gate's own result. A point that erred failed; one that only was not decided has its values."""
     values: dict[tuple[str, str], float | None] = {}
     failures: dict[str, str] = {}
     try:
-        if tree["schema"] != SCHEMA:
-            raise UsageError(f"{path}: schema is {tree['schema']!r}; this version reads {SCHEMA}")
+        check_schema(tree["schema"], SCHEMA, str(path))
         for point in tree["points"]:
             if point["verdict"] == "ERROR":
                 failures[point["point"]] = f"{point['reason']} {point['detail']}".strip()
@@ -136,7 +131,7 @@ def add_result(paths: Sequence[Path], store: Path, commit: str, time: str | None
 def _stored_trees(store: Path) -> list[Any]:
     if not store.exists():
         return []
-    tree = _tree(store)
+    tree = read_json(store)
     if not isinstance(tree.get("results"), list):
         raise UsageError(f"{store}: holds no list of results, so nothing can be added; choose another file")
     read_history([store])  # a broken history is refused before it grows

@@ -64,15 +64,15 @@ def _verdict(
         return Verdict.INCONCLUSIVE, Reason.SINGLE_NUMBER if count == 1 else Reason.SHORT_HISTORY
     if not np.ptp(logs) > 0:
         return Verdict.INCONCLUSIVE, Reason.NO_VARIATION
-    reach, least = _reach(logs, limits.confirm_confidence), np.log1p(limits.min_effect)
-    if effect > reach and effect >= least:
+    far, least = reach(logs, limits.confirm_confidence), np.log1p(limits.min_effect)
+    if effect > far and effect >= least:
         return Verdict.FAIL, Reason.SLOWER_THAN_HISTORY
-    if effect + _reach(logs, limits.confidence) >= np.log1p(limits.must_detect):
+    if effect + reach(logs, limits.confidence) >= np.log1p(limits.must_detect):
         return Verdict.INCONCLUSIVE, Reason.TOO_WIDE
-    return Verdict.PASS, Reason.FASTER if effect < -max(reach, least) else Reason.WITHIN_LIMIT
+    return Verdict.PASS, Reason.FASTER if effect < -max(far, least) else Reason.WITHIN_LIMIT
 
 
-def _reach(logs: Floats, confidence: float) -> float:
+def reach(logs: Floats, confidence: float) -> float:
     """How far above the mean one more result of the same kind lies at most, at `confidence`."""
     count = len(logs)
     return float(stdtrit(count - 1, confidence)) * float(logs.std(ddof=1)) * float(np.sqrt(1 + 1 / count))
@@ -80,11 +80,11 @@ def _reach(logs: Floats, confidence: float) -> float:
 
 def _figures(logs: Floats, effect: float, limits: Limits) -> Figures:
     known = len(logs) >= limits.min_history and np.ptp(logs) > 0
-    reach = _reach(logs, limits.confidence) if known else None
+    far = reach(logs, limits.confidence) if known else None
     scale = float(logs.std(ddof=1) * np.sqrt(1 + 1 / len(logs))) if known else None
     return Figures(
-        effect=float(np.expm1(effect)), low=None if reach is None else float(np.expm1(effect - reach)),
-        high=None if reach is None else float(np.expm1(effect + reach)),
+        effect=float(np.expm1(effect)), low=None if far is None else float(np.expm1(effect - far)),
+        high=None if far is None else float(np.expm1(effect + far)),
         least_effect=_least(logs, limits) if known else None,
         p_slower=None if scale is None else float(stdtr(len(logs) - 1, -effect / scale)),
         launches=len(logs), dropped_pairs=0, order_effect=None,
@@ -92,4 +92,4 @@ def _figures(logs: Floats, effect: float, limits: Limits) -> Figures:
 
 
 def _least(logs: Floats, limits: Limits) -> float:
-    return float(np.expm1(max(_reach(logs, limits.confirm_confidence), np.log1p(limits.min_effect))))
+    return float(np.expm1(max(reach(logs, limits.confirm_confidence), np.log1p(limits.min_effect))))

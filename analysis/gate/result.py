@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .direction import unit_of as unit_of
 from .suite import SuiteVerdict
-
-_UNITS = {"ns": "ns", "us": "us", "ms": "ms", "s": "s", "bytes": "bytes", "share": "1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,3 @@ def level_of(values: Iterable[float | None]) -> Level | None:
     """The level of the values that are known; None where none is."""
     known = [value for value in values if value is not None and math.isfinite(value)]
     return Level(statistics.median(known), min(known), max(known), tuple(known)) if known else None
-
-
-def unit_of(metric: str) -> str:
-    """The unit that a metric's name carries: "ns", "bytes", "1" (a share), or "count"."""
-    return next((_UNITS[part] for part in reversed(metric.split("_")) if part in _UNITS), "count")

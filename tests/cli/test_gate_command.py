@@ -11,7 +11,7 @@ import pytest
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "cases"
 ENV = {"gpu": "NVIDIA H200", "driver": "550.54", "torch": "2.8.0", "mig": False}
-TIMES = (10.0, 10.05, 9.95, 10.02, 9.98, 10.04, 9.96, 10.01, 9.99, 10.0)
+TIMES = (10.003, 10.05, 9.95, 10.02, 9.98, 10.04, 9.96, 10.01, 9.99, 10.006)
 
 
 def result(step_ms: object = 10.0, env: dict | None = None, **metrics: object) -> dict:
@@ -41,7 +41,7 @@ CASES = [
     ("as before", history(*TIMES), result(10.0), 0, "PASS (within_limit)"),
     ("slower", history(*TIMES), result(10.4), 1, "FAIL (slower_than_history)"),
     ("faster", history(*TIMES), result(8.0), 0, "PASS (faster)"),
-    ("one stored number", result(10.0), result(10.0), 4, "INCONCLUSIVE (single_baseline_number)"),
+    ("one stored number", result(10.1), result(10.0), 4, "INCONCLUSIVE (single_baseline_number)"),
     ("one stored number, half the speed", result(10.0), result(20.0), 4, "INCONCLUSIVE (single_baseline_number)"),
     ("nine", history(*TIMES[:9]), result(10.0), 4, "INCONCLUSIVE (short_history)"),
     ("null", history(*TIMES), result(None), 3, "ERROR (not_measured)"),
@@ -53,7 +53,7 @@ CASES = [
     ("failed", history(*TIMES), {**result(10.0), "status": "oom"}, 3, "the point: arm_failed; head: oom"),
     ("another GPU", history(*TIMES), result(6.0, {**ENV, "gpu": "NVIDIA A100"}), 5, "NVIDIA H200 / NVIDIA A100"),
     ("unknown GPU", history(*TIMES), result(10.0, {}), 5, "gpu: NVIDIA H200 / unknown"),
-    ("both unknown", result(10.0, {}), result(10.0, {}), 5, "gpu: unknown / unknown"),
+    ("both unknown", result(10.1, {}), result(10.0, {}), 5, "gpu: unknown / unknown"),
     ("more syncs", history(*TIMES, num_syncs=1), result(num_syncs=2), 1, "FAIL (more)"),
 ]
 
@@ -158,15 +158,16 @@ def test_a_cut_result_of_a_sweep_is_refused(perf):
     assert ended.code == 2
 
 
-def test_a_sweep_of_ours_against_itself_is_one_number(perf, tmp_path):
+def test_a_sweep_of_ours_against_another_is_one_number(perf, tmp_path):
     spec = tmp_path / "small.yaml"
     spec.write_text(
         "workload: {generator: {num_requests: 4, prompt: {kind: fixed, value: 7}, output: {kind: fixed, value: 4}}}\n"
         "runner: {max_num_seqs: 4, max_num_batched_tokens: 64}\ndevice: sim\n"
     )
-    swept = perf("sweep", spec, "--out", tmp_path / "sweep")
-    assert swept.code == 0, swept.err
-    ended = perf("gate", "--baseline", tmp_path / "sweep", "--head", tmp_path / "sweep")
+    for name in ("before", "sweep"):
+        swept = perf("sweep", spec, "--out", tmp_path / name)
+        assert swept.code == 0, swept.err
+    ended = perf("gate", "--baseline", tmp_path / "before", "--head", tmp_path / "sweep")
     assert ended.code == 4, ended.err
     assert "::num_syncs |" in ended.out
     assert "equal; base 5, head 5" in ended.out
@@ -174,7 +175,7 @@ def test_a_sweep_of_ours_against_itself_is_one_number(perf, tmp_path):
     # WHEN the point's result is gone THEN it is an error
     (found,) = (tmp_path / "sweep" / "points").glob("*/summary.json")
     found.unlink()
-    ended = perf("gate", "--baseline", tmp_path / "sweep", "--head", tmp_path / "sweep")
+    ended = perf("gate", "--baseline", tmp_path / "before", "--head", tmp_path / "sweep")
     assert ended.code in (3, 5), ended.err
 
 
@@ -204,7 +205,7 @@ def test_a_plan_without_a_spread_names_what_to_give(perf, options):
 
 def test_on_a_terminal_the_verdict_is_plain_text(judged, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    ended = judged(result(10.0), result(10.0))
+    ended = judged(result(10.1), result(10.0))
     assert "\\" not in ended.out
     assert "| " not in ended.out
     assert "the point" in ended.out
