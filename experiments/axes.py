@@ -194,7 +194,8 @@ def with_cases(tree: Tree, cases: Sequence[str]) -> Tree:
     kept = {name: value for name, value in workload.items() if name in ("scheduler", "seed")}
     grid = {**(tree.get("grid") or {}), "workload.case": _listed("--case", list(cases))}
     rules = [rule for rule in exclude_rules(tree) if not any(path.startswith("workload.") for path in rule)]
-    return {**tree, "workload": kept, "grid": grid, "exclude": rules or None}
+    others = {name: value for name, value in tree.items() if name != "exclude"}
+    return {**others, "workload": kept, "grid": grid, **({"exclude": rules} if rules else {})}
 
 
 def _refuse_shared_paths(factors: Sequence[Sequence[Choice]]) -> None:

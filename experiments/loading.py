@@ -14,13 +14,15 @@ import yaml
 from ..errors import UsageError
 
 Tree = dict[str, Any]
+_LARGEST = 2**64 - 1
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without its traps: a key given twice wins silently, `off` is a boolean, `1e3` is a text, `8:64` is 544."""
+    """YAML without its traps: a key given twice wins silently, `off` is a boolean, `1e3` is a text, `8:64` is 544,
+    `2020-01-01` is a date."""
 
 
-_OWN = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_OWN = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp")
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, regexp) for tag, regexp in resolvers if tag not in _OWN]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -69,6 +71,8 @@ def _parse_toml(text: str) -> Tree:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"is not TOML: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise _endless(error) from error
 
 
 def _parse_yaml(text: str) -> Any:
@@ -79,23 +83,53 @@ def _parse_yaml(text: str) -> Any:
         raise UsageError(f"line {line}: is not YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
         raise UsageError(f"is not YAML: {' '.join(str(error).split())}") from error
+    except (ValueError, RecursionError) as error:
+        raise _endless(error) from error
+
+
+def _endless(error: Exception) -> UsageError:
+    """For what the parsers do not refuse in words of their own: brackets, or a number, without end."""
+    deep = isinstance(error, RecursionError)
+    return UsageError("is nested too deep" if deep else f"holds what is no value: {str(error).split(';')[0]}")
 
 
 def parse_value(text: str) -> Any:
     """One YAML scalar or flow list, as on a command line: `8`, `full`, `[1, 2]`."""
-    return _parse_yaml(text)
+    value = _parse_yaml(text)
+    if _is_foreign(value):
+        raise UsageError(_foreign(value))
+    return value
 
 
-def refuse_non_finite(value: object, where: str) -> None:
-    """Raise UsageError for the first NaN or infinity below `value`; `where` is the dotted path to it."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise UsageError(f"{where}: {value} is not a finite number")
+def refuse_foreign(value: object, where: str) -> None:
+    """Raise UsageError for the first value below `value` that no field takes; `where` is the dotted path to it.
+
+    NaN and infinity, whole numbers of more than 64 bits, dates, sets and bytes.
+    """
     if isinstance(value, Mapping):
         for key, below in value.items():
-            refuse_non_finite(below, f"{where}.{key}" if where else str(key))
+            refuse_foreign(below, f"{where}.{key}" if where else str(key))
     elif isinstance(value, list | tuple):
         for index, below in enumerate(value):
-            refuse_non_finite(below, f"{where}[{index}]")
+            refuse_foreign(below, f"{where}[{index}]")
+    elif _is_foreign(value):
+        raise UsageError(f"{where}: {_foreign(value)}")
+
+
+def _is_foreign(value: object) -> bool:
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, int):
+        return abs(value) > _LARGEST
+    return not (value is None or isinstance(value, str | Mapping | list | tuple))
+
+
+def _foreign(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value} is not a finite number"
+    if isinstance(value, int):
+        return "the number has more than 64 bits; no field takes it"
+    return f"{value!r} is a {type(value).__name__}, which no field takes; quote it if it is a text"
 
 
 def read_text(path: Path) -> str:
@@ -119,7 +153,7 @@ def load_tree(path: Path) -> Tree:
             raise UsageError(
                 f"holds {'nothing' if tree is None else type(tree).__name__}, expected a mapping of fields"
             )
-        refuse_non_finite(tree, "")
+        refuse_foreign(tree, "")
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
     return tree

@@ -16,7 +16,7 @@ from .excluding import Excludes
 from .loading import Tree
 from .point import PLAN_VERSION, Choice, Point, parameters, point_entry, read_point
 from .resolve import resolve
-from .spec import PointSpec
+from .spec import AXES, PointSpec
 from .typed import refuse_unknown_keys
 
 __all__ = ["PLAN_VERSION", "Plan", "Point", "make_plan", "parameters", "read_plan"]
@@ -87,6 +87,13 @@ def _points_of(tree: Tree, own: Tree, *, elsewhere: bool) -> list[Point]:
     return points
 
 
+def _refuse_empty_axes(tree: Tree) -> None:
+    """A key without anything below it: what was meant to stand there would not be run, without a word."""
+    empty = [name for name in AXES if name in tree and tree[name] is None]
+    if empty:
+        raise UsageError(f"{empty[0]}: holds nothing; write what belongs there, or drop the key")
+
+
 def make_plan(
     specs: Sequence[tuple[str, Tree]], axes: Mapping[str, list[Any]], zips: Mapping[str, list[Any]] | None = None,
     *, elsewhere: bool = False,
@@ -100,6 +107,7 @@ def make_plan(
     points: dict[str, Point] = {}
     for name, tree in specs:
         try:
+            _refuse_empty_axes(tree)
             for point in _points_of(with_params(copy.deepcopy(tree), axes, zips), tree, elsewhere=elsewhere):
                 if point.key in points:
                     raise UsageError(
