@@ -171,10 +171,10 @@ def complete(sweep: Sweep, total: int) -> None:
 
 @linux
 def test_a_few_kills_lose_at_most_the_point_in_flight(tmp_path: Path) -> None:
-    sweep = Sweep(tmp_path, real=False, points=3)
-    killed = kill_often(sweep, 3, random.Random(3), 12, least=1)
+    sweep = Sweep(tmp_path, real=False, points=2)
+    killed = kill_often(sweep, 2, random.Random(3), 8, least=1)
     assert set(killed) == {"driver", "worker"}
-    complete(sweep, 12)
+    complete(sweep, 8)
 
 
 @linux
