@@ -12,7 +12,7 @@ All met: the claim holds. Some met and some broken: it holds where they are met.
 hold. Otherwise it is undecided.
 
 A premise is asked of each launch: one that does not meet it is left out, because it measured something else. Where most
-launches are, the claim is undecided.
+launches are, or where no launch measured it, the claim is undecided.
 """
 
 from __future__ import annotations
@@ -90,10 +90,11 @@ def judge(claim: Claim, data: ClaimData) -> JudgedClaim:
     launches = {point.launch for point in data.points}
     left_out = {launch for launch in launches for premise in claim.premises if _fails(premise, data, launch)}
     premises = tuple(judge_finding(premise, data) for premise in claim.premises)
-    if _too_few(launches - left_out, launches):
-        left_out, unmet = set(), _unmet(claim, data)
-    else:
-        unmet = ""
+    unmet = _never_measured(claim, data)
+    if not unmet and _too_few(launches - left_out, launches):
+        unmet = f"its premise is not met: {_unmet(claim, data)}"
+    if unmet:
+        left_out = set()
     kept = ClaimData([point for point in data.points if point.launch not in left_out])
     findings = tuple(judge_finding(finding, kept) for finding in claim.findings)
     return JudgedClaim(claim, _verdict(findings, unmet), findings, premises, tuple(sorted(left_out)))
@@ -103,6 +104,12 @@ def _fails(premise: Finding, data: ClaimData, launch: int) -> bool:
     """Whether a launch measured something else; one that has no such figure says nothing against itself."""
     value = premise.figure.by_launch(data).get(launch)
     return value is not None and not premise.allows(value, value)
+
+
+def _never_measured(claim: Claim, data: ClaimData) -> str:
+    """Of a premise that no launch has a figure of, in words: nobody knows whether it is met; empty where all have."""
+    gone = next((premise for premise in claim.premises if not premise.figure.by_launch(data)), None)
+    return "" if gone is None else f"its premise was not measured: {gone.name} ({gone.figure.missing(data)})"
 
 
 def _too_few(kept: set[int], all_of_them: set[int]) -> bool:
@@ -157,7 +164,7 @@ def _verdict(findings: Sequence[Judged], unmet: str) -> Verdict:
     if all(judged.state == "unmeasured" for judged in judging):
         return Verdict("unmeasured", reason=judging[0].reason if judging else "")
     if unmet:
-        return Verdict("undecided", reason=f"its premise is not met: {unmet}")
+        return Verdict("undecided", reason=unmet)
     met, broken = _names(judging, "met"), _names(judging, "broken")
     rest = (*_names(judging, "open"), *_names(judging, "unmeasured"))
     return Verdict(_code(met, broken, rest), met, broken, rest)

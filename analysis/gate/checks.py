@@ -10,6 +10,8 @@ from .pairs import Flags, Floats, PairBlocks
 from .verdict import Reason, Verdict
 
 Fault = tuple[Verdict, Reason]
+_ROUNDING = 1e-9
+"""Spread of log ratios below which one arm is the other, times a number: real pairs differ by parts in a thousand."""
 
 
 def fault(blocks: PairBlocks, limits: Limits) -> Fault | None:
@@ -37,7 +39,7 @@ def _bad_machine(blocks: PairBlocks, kept: Flags, limits: Limits) -> Fault | Non
         return Verdict.INCONCLUSIVE, Reason.ORDER_UNBALANCED
     if 1 - kept.mean() > limits.max_dropped_share:
         return Verdict.INCONCLUSIVE, Reason.TOO_MANY_DROPPED
-    if blocks.reference is None and any(_constant(values[kept]) for values in (blocks.base, blocks.head)):
+    if _lifeless(blocks, kept, limits):
         return Verdict.INCONCLUSIVE, Reason.NO_VARIATION
     whole = np.isfinite(launch_effects(blocks.differences, blocks.head_first)).sum()
     if whole < limits.min_launches:
@@ -49,6 +51,16 @@ def _unbalanced(head_first: Flags) -> bool:
     """A launch in which one arm leads by more than one pair: what drifts then falls on one arm."""
     second = head_first.shape[1] - head_first.sum(axis=1)
     return bool((np.abs(head_first.sum(axis=1) - second) > 1).any())
+
+
+def _lifeless(blocks: PairBlocks, kept: Flags, limits: Limits) -> bool:
+    """Numbers that no two measured arms have: one of them repeats itself or the other, or fell silent."""
+    base, head = blocks.base[kept], blocks.head[kept]
+    if blocks.reference is not None:
+        there = np.median(base / blocks.reference[kept]) >= limits.min_effect
+        return bool(there and not head.any())  # what the base has in its steps, and head never: was it measured?
+    multiple = np.ptp(blocks.differences[kept]) < _ROUNDING
+    return bool(multiple or _constant(base) or _constant(head))
 
 
 def _constant(values: Floats) -> bool:

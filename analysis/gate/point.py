@@ -46,7 +46,10 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class PointVerdict:
-    """`stage` is 1 or 2, 0 where nothing could be judged. `effects`, `fresh_effects`: log, by launch, of the stages."""
+    """`stage` is 1 or 2, 0 where nothing could be judged. `effects`, `fresh_effects`: log, by launch, of the stages.
+
+    uncalibrated   why there is no A/A spread to hold the effects against; None where there is, or none is needed
+    """
 
     point: str
     metric: str
@@ -57,6 +60,7 @@ class PointVerdict:
     figures: Figures | None = None
     effects: tuple[float, ...] = ()
     fresh_effects: tuple[float, ...] = ()
+    uncalibrated: Reason | None = None
 
 
 def judge_point(data: PointData, calibrated_sd: float | Reason, limits: Limits) -> PointVerdict:
@@ -111,6 +115,7 @@ def _told(
     return PointVerdict(
         data.point, data.metric, verdict, reason, stage=len(stages), figures=_figures(found, least, stages, limits),
         effects=tuple(_effects(stages[0]).tolist()), fresh_effects=_fresh_effects(data.fresh, limits),
+        uncalibrated=calibrated_sd if isinstance(calibrated_sd, Reason) else None,
     )  # fmt: skip
 
 

@@ -109,6 +109,9 @@ def _geomean(points: list[PointVerdict], limits: Limits) -> Geomean | None:
             verdict, reason = Verdict.INCONCLUSIVE, Reason.NEEDS_CONFIRMATION
         elif geomean_confirmed(effects, fresh, limits):
             verdict, reason = Verdict.FAIL, Reason.ALL_POINTS_SLOWER
+            lacking = next((point.uncalibrated for point in points if point.uncalibrated is not None), None)
+            if lacking is not None:  # what is not calibrated cannot fail, all points together neither
+                verdict, reason = Verdict.INCONCLUSIVE, lacking
     low, high = (found.bound(share) for share in (1 - limits.confidence, limits.confidence))
     effect, below, above = (float(np.expm1(value)) for value in (found.mean, low, high))
     return Geomean(effect, below, above, len(points), verdict, reason)

@@ -122,3 +122,12 @@ def test_where_most_launches_miss_a_premise_nothing_is_said() -> None:
     found = with_waits(0, 0, 0, 40_000, 40_000, differences_us=(80, 80, 81, 79, 80))
     verdict = judge(claim(ABOVE_60, premises=(WAITS,)), found).verdict
     assert (verdict.code, verdict.reason) == ("undecided", "its premise is not met: host's share")
+
+
+def test_a_premise_that_no_launch_measured_leaves_the_claim_undecided() -> None:
+    # GIVEN launches that would make the claim hold, of which none says how long the host waited
+    found = data(80, 81, 79)
+    assert judge(claim(ABOVE_60), found).verdict.code == "holds"
+    verdict = judge(claim(ABOVE_60, premises=(WAITS,)), found).verdict
+    assert verdict.code == "undecided"
+    assert verdict.reason.startswith("its premise was not measured: host's share")

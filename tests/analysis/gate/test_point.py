@@ -98,6 +98,24 @@ NOT_A_MEASUREMENT = [
 ]
 
 
+@pytest.mark.parametrize("times", [1.0, 1.03, 0.5, 3.0])
+def test_an_arm_that_is_the_other_or_a_multiple_of_it_decides_nothing(times):
+    base = blocks().base
+    assert verdict(blocks(base=base, head=base * times)) == (Verdict.INCONCLUSIVE, Reason.NO_VARIATION)
+    assert verdict(blocks(SLOWER), blocks(base=base, head=base * 1.05)) == (
+        Verdict.INCONCLUSIVE, Reason.NO_VARIATION,
+    )  # fmt: skip
+
+
+def test_a_part_of_the_step_that_head_never_shows_is_no_pass():
+    period = np.full((5, 6), 20e6)
+    base = 6e6 * np.exp(0.002 * np.random.default_rng(4).standard_normal((5, 6)))
+    nothing = np.zeros((5, 6))
+    assert verdict(blocks(base=base, head=nothing, reference=period)) == (Verdict.INCONCLUSIVE, Reason.NO_VARIATION)
+    assert verdict(blocks(base=nothing, head=nothing, reference=period)) == (Verdict.PASS, Reason.WITHIN_LIMIT)
+    assert verdict(blocks(base=nothing, head=base, reference=period))[0] is not Verdict.PASS
+
+
 @pytest.mark.parametrize(("first", "word", "reason"), NOT_A_MEASUREMENT)
 def test_what_is_no_measurement_never_passes(first, word, reason):
     assert verdict(first) == (word, reason)
@@ -139,5 +157,5 @@ def test_limits_have_ranges(field, value):
 
 
 def test_a_pass_promises_no_more_than_a_failure_demands():
-    with pytest.raises(UsageError, match="--must-detect 0.05 is not above --min-effect"):
+    with pytest.raises(UsageError, match=r"--must-detect 0\.05 is not above --min-effect"):
         Limits(min_effect=0.05, must_detect=0.05)

@@ -54,6 +54,14 @@ def test_fresh_launches_of_all_points_decide_a_uniform_slowdown(fresh, word, rea
     assert (suite.verdict, suite.geomeans["period_ns"].reason) == (word, reason)
 
 
+def test_without_a_calibration_all_points_together_cannot_fail_either():
+    fresh = blocks(UNIFORM, seed=1)
+    points = [judge_point(PointData(name, "period_ns", blocks(UNIFORM), fresh), 0.003, LIMITS) for name in "ab"]
+    bare = judge_point(PointData("c", "period_ns", blocks(UNIFORM), fresh), Reason.CALIBRATION_EXPIRED, LIMITS)
+    suite = judge_suite([*points, bare], LIMITS)
+    assert (suite.verdict, suite.reasons) == (Verdict.INCONCLUSIVE, (Reason.CALIBRATION_EXPIRED,))
+
+
 def test_nothing_is_an_error():
     assert judge_suite([], LIMITS).exit_code == 3
 
