@@ -31,7 +31,7 @@ Head = Annotated[
 ]
 Baseline = Annotated[
     list[Path] | None,
-    typer.Option(metavar="FILE|DIR", help="Stored results, oldest first: JSON, or a sweep's folder. Repeatable."),
+    typer.Option(metavar="FILE|DIR", help="Stored results, oldest first: JSON, sweeps, a folder of these. Repeatable."),
 ]
 Metric = Annotated[
     list[str] | None, typer.Option(metavar="NAME", help="Judge this one. Repeatable. [default: times and counts]")

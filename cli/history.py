@@ -43,9 +43,11 @@ def history(
 ) -> int:
     """Find the steps in stored results and name the commits between which they happened.
 
-    Ends with 3 where nothing was measured and with 4 where every series is too short or too unsteady to say anything.
+    Ends with 3 where nothing was measured and with 4 where every series is too short or too unsteady to say anything;
+    with --into, which adds a result (once), that ends with 0. --fail-on-slower: 1 where a series got slower.
     Results of different machines are never put together.
     """
+    from ..analysis.gate.verdict import Verdict
     from ..analysis.history.limits import StepLimits
     from ..experiments.history import HistoryQuery, find_history
     from ..experiments.history_store import add_result
@@ -54,7 +56,8 @@ def history(
     if into is None and (commit or time):
         raise typer.BadParameter("--commit and --time go with --into FILE")
     if into is not None:
-        add_result(paths, into, commit, time)
+        if not add_result(paths, into, commit, time):
+            typer.echo(f"perf: history: {into} has this result of {commit.strip()} already; not added again", err=True)
         paths = [into]
     limits = StepLimits(alpha=alpha, min_effect=min_effect)
     found = find_history(HistoryQuery(tuple(paths), tuple(metric or ()), point, limits))
@@ -66,4 +69,5 @@ def history(
 
         write_atomically(output, text)
         typer.echo(f"{output}")
-    return found.exit_code(fail_on_slower=fail_on_slower)
+    code = found.exit_code(fail_on_slower=fail_on_slower)
+    return 0 if code == Verdict.INCONCLUSIVE.exit_code and into is not None else code  # a history is short at first

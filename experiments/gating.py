@@ -20,7 +20,7 @@ from ..analysis.gate.suite import judge_suite
 from ..analysis.gate.verdict import Reason, Verdict
 from ..errors import UsageError
 from .distinct import refuse_copies, refuse_same_paths
-from .gating_results import read_results
+from .history_store import files_of, read_stored
 
 TIMED = (
     "period_p50_ns", "preprocess_p50_ns", "forward_p50_ns", "sample_p50_ns",
@@ -31,7 +31,10 @@ TIMED = (
 
 @dataclass(frozen=True, slots=True)
 class HistoryRequest:
-    """`baseline`: oldest first. `metrics`: none chosen takes those of ours, or all that carry a unit of time."""
+    """`baseline`: oldest first; a folder's by time.
+
+    `metrics`: none chosen takes those of ours, or all that carry a unit of time.
+    """
 
     baseline: tuple[Path, ...]
     head: Path
@@ -64,10 +67,10 @@ def _read(request: HistoryRequest) -> tuple[list[Result], Result]:
     for metric in request.metrics:
         if not less_is_better(metric):
             raise UsageError(f"--metric {metric}: {UNKNOWN_DIRECTION}")
-    refuse_same_paths((*request.baseline, request.head))
+    refuse_same_paths((*(file for path in request.baseline for file in files_of(path)), request.head))
     stored = [(f"{path}: results[{index}]", result) for path in request.baseline
-              for index, result in enumerate(read_results(path))]  # fmt: skip
-    heads = read_results(request.head)
+              for index, result in enumerate(read_stored(path))]  # fmt: skip
+    heads = read_stored(request.head)
     if len(heads) != 1:
         raise UsageError(f"{request.head}: holds {len(heads)} results; the head is one")
     refuse_copies([(where, result, None) for where, result in (*stored, (str(request.head), heads[0]))])

@@ -59,11 +59,12 @@ def _result(tree: Mapping[str, Any], where: str) -> Result:
         metrics = _mapping(fields.get("metrics", {}), f"{where}: points.{name}.metrics")
         if not metrics:
             failures[name] = "no metrics"
-        values |= {(name, metric): _number(value, f"{where}: {name}.{metric}") for metric, value in metrics.items()}
+        values |= {(name, metric): number(value, f"{where}: {name}.{metric}") for metric, value in metrics.items()}
     return Result(dict(machine), values, failures)
 
 
-def _number(value: object, where: str) -> float | None:
+def number(value: object, where: str) -> float | None:
+    """A metric's value. UsageError, which names `where` (file, point and metric), for a text, a list, true or false."""
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         if isinstance(value, int) and abs(value) > LARGEST:
             raise UsageError(f"{where}: is a whole number of {value.bit_length()} bits; no time or count is so large")

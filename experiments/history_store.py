@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -18,25 +19,33 @@ from typing import Any
 
 from ..analysis.gate.history import Result
 from ..analysis.gate.matching import ALL
-from ..analysis.history.series import Stored
+from ..analysis.history.series import Stored, in_order
 from ..errors import UsageError
 from .distinct import refuse_copies, refuse_same_paths
 from .files import write_atomically
-from .gating_results import SCHEMA, read_results
+from .gating_results import SCHEMA, number, read_results
 from .loading import read_text
 from .strict_json import check_schema, read_json
 
 
 def read_history(paths: Sequence[Path]) -> list[Stored]:
     """All results in `paths`, in their order (a folder's files by name). UsageError names what does not fit."""
-    files = [file for path in paths for file in _files(path)]
+    files = [file for path in paths for file in files_of(path)]
     refuse_same_paths(files)
     found = [stored for file in files for stored in _read(file)]
     refuse_copies([(stored.label, stored.result, (stored.commit, stored.time)) for stored in found])
     return found
 
 
-def _files(path: Path) -> list[Path]:
+def read_stored(path: Path) -> list[Result]:
+    """The results in `path` for a gate, oldest first: a folder's by time, or by name where one has no time."""
+    if files_of(path) == [path]:
+        return [stored.result for stored in _read(path)]
+    return [stored.result for stored in in_order(read_history([path]))]
+
+
+def files_of(path: Path) -> list[Path]:
+    """What holds results: `path` itself, or, of a folder that is no sweep, the JSON files and sweeps in it by name."""
     if not path.is_dir() or (path / "plan.json").is_file():
         return [path]
     found = [
@@ -73,7 +82,8 @@ def _of_gate(tree: Mapping[str, Any], path: Path) -> Stored:
                 failures[point["point"]] = f"{point['reason']} {point['detail']}".strip()
             elif point["metric"] != ALL:
                 head = point["head"]
-                values[point["point"], point["metric"]] = None if head is None else float(head["value"])
+                where = f"{path}: {point['point']}.{point['metric']}"
+                values[point["point"], point["metric"]] = None if head is None else number(head["value"], where)
         machine = dict(tree["machine"])
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{path}: is no result of a gate ({type(error).__name__}: {error}); write it anew") from error
@@ -111,9 +121,11 @@ def _created(sweep: Path) -> str | None:
     return min(known, default=None)
 
 
-def add_result(paths: Sequence[Path], store: Path, commit: str, time: str | None) -> None:
+def add_result(paths: Sequence[Path], store: Path, commit: str, time: str | None) -> bool:
     """Add the one result in `paths` to the file `store` (made where there is none), under `commit`.
 
+    False where `store` has it already: the same values of the same machine under the same commit. A second measurement
+    of a commit has values of its own, and is added.
     UsageError where `paths` hold another number of results, or `store` is no history.
     """
     found = read_history(paths)
@@ -123,9 +135,18 @@ def add_result(paths: Sequence[Path], store: Path, commit: str, time: str | None
         raise UsageError("--commit: is empty; name the commit that was measured")
     stamp = utc(time, "--time") if time else found[0].time or utc(datetime.now(timezone.utc).isoformat(), "now")
     results = _stored_trees(store)
-    results.append(_plain(replace(found[0], commit=commit.strip(), time=stamp)))
+    new = _plain(replace(found[0], commit=commit.strip(), time=stamp))
+    if any(_same(one, new) for one in results):
+        return False
+    results.append(new)
     text = json.dumps({"schema": SCHEMA, "results": results}, allow_nan=False, indent=1)
     write_atomically(store, f"{text}\n")
+    return True
+
+
+def _same(one: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether two results say the same, whenever they were added."""
+    return all(one.get(key) == new[key] for key in ("commit", "env", "points"))
 
 
 def _stored_trees(store: Path) -> list[Any]:
@@ -142,10 +163,15 @@ def _plain(stored: Stored) -> dict[str, Any]:
     result = stored.result
     points: dict[str, Any] = {name: {"status": "failed", "reason": why} for name, why in result.failures.items()}
     for point in _points(result):
-        metrics = {metric: value for (at, metric), value in result.values.items() if at == point}
+        metrics = {metric: _measured(value) for (at, metric), value in result.values.items() if at == point}
         points[point] = {"status": "ok", "metrics": metrics}
     return {"schema": SCHEMA, "commit": stored.commit, "time": stored.time, "env": dict(result.machine),
             "points": points}  # fmt: skip
+
+
+def _measured(value: float | None) -> float | None:
+    """Not-a-number is no JSON: what it says, that nothing was measured, is null."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _points(result: Result) -> Iterable[str]:

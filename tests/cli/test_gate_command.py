@@ -179,6 +179,24 @@ def test_a_sweep_of_ours_against_another_is_one_number(perf, tmp_path):
     assert ended.code in (3, 5), ended.err
 
 
+def test_a_folder_of_results_is_a_baseline(perf, tmp_path):
+    folder, head = tmp_path / "hist", tmp_path / "head.json"
+    folder.mkdir()
+    for number, time in enumerate(TIMES):  # the names run against the time
+        tree = {**result(time, num_syncs=number), "time": f"2026-01-{number + 1:02d}"}
+        (folder / f"{90 - number}.json").write_text(json.dumps(tree))
+    head.write_text(json.dumps(result(10.01, num_syncs=9)))
+    ended = perf("gate", "--baseline", folder, "--head", head)
+    assert ended.code == 0, ended.err
+    assert "Against 10 stored results" in ended.out
+    assert "equal; base 9, head 9" in ended.out  # the newest of them
+    # WHEN the head lies in the folder THEN it would be compared with itself
+    ended = perf("gate", "--baseline", folder, "--head", folder / "90.json")
+    assert (ended.code, "90.json: is given twice" in ended.err, ended.err.count("\n")) == (2, True, 1)
+    (tmp_path / "empty").mkdir()
+    assert "holds no result: neither *.json nor" in perf("gate", "--baseline", tmp_path / "empty", "--head", head).err
+
+
 def test_the_plan_is_strict_json(perf):
     ended = perf("gate", "plan", "--sd", "0.01", "--points", "24", "--format", "json")
     assert ended.code == 0

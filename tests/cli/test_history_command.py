@@ -147,7 +147,7 @@ def test_results_are_added_one_at_a_time(perf, store, tmp_path):
     for number in range(3):
         when = f"2026-02-0{number + 1}"
         ended = perf("history", new, "--into", file, "--commit", f"c{number}", "--time", when)
-        assert ended.code == 4, ended.err  # too short to say anything yet
+        assert ended.code == 0, ended.err  # too short to say anything yet, which is no fault of what was added
     kept = json.loads(file.read_text())["results"]
     assert [one["commit"] for one in kept] == ["c0", "c1", "c2"]
     assert kept[1] == {
@@ -162,6 +162,37 @@ def test_results_are_added_one_at_a_time(perf, store, tmp_path):
     assert perf("history", new, "--into", broken, "--commit", "x").code == 2
     assert file.read_text() == before
     assert broken.read_text() == "{"
+
+
+def test_the_same_result_of_a_commit_is_added_once(perf, store, tmp_path):
+    new, other = store(result(1e7, commit=False), "new.json"), store(result(2e7), "b.json")
+    file = tmp_path / "kept.json"
+    assert perf("history", new, "--into", file, "--commit", "abc").code == 0
+    before = file.read_text()
+    again = perf("history", new, "--into", file, "--commit", "abc", "--time", "2026-02-01")
+    assert (again.code, file.read_text()) == (0, before)
+    assert again.err == f"perf: history: {file} has this result of abc already; not added again\n"
+    for path, commit in ((other, "abc"), (new, "abd")):  # measured again; another commit that is as fast
+        assert perf("history", path, "--into", file, "--commit", commit).err == ""
+    assert len(json.loads(file.read_text())["results"]) == 3
+    assert perf("history", file).code == 4
+
+
+def test_what_is_not_a_number_is_added_as_not_measured(perf, store, tmp_path):
+    new, file = store(result(float("nan"), commit=False), "new.json"), tmp_path / "kept.json"
+    assert perf("history", new, "--into", file, "--commit", "abc").code == 3
+    (kept,) = json.loads(file.read_text())["results"]
+    assert kept["points"]["decode"]["metrics"] == {"period_p50_ns": None}
+
+
+@pytest.mark.parametrize("wrong", ["12", [], True])
+def test_a_value_of_another_kind_names_file_point_and_metric(perf, store, wrong):
+    gate = gate_json(1e7, 0)
+    gate["points"][0]["head"] = {"value": wrong}
+    for tree in (result(wrong), gate):
+        ended = perf("history", store(tree))
+        assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+        assert f"history.json: decode.period_p50_ns: is {wrong!r}; expected a number" in ended.err
 
 
 def test_a_failed_point_is_kept_as_failed(perf, store, tmp_path):
