@@ -178,6 +178,10 @@ def test_our_own_run_under_nsys(perf, nsys, export, tmp_path):
     assert words[begin - 2 : begin + 1] == ["-m", "stepscope", "run"]
     assert (out / "run" / "recording" / "recording.json").exists()
     assert "cannot be compared with the capture: one side is modelled" in ended.out
+    # AND its run is not overwritten by the next capture
+    again = perf("capture", "--regime", "steady", "--device", "sim", "--steps", "2", "--out", out)
+    assert (again.code, again.err.count("\n")) == (2, 1)
+    assert "holds a run of an earlier capture; choose another --out" in again.err
 
 
 def test_our_own_run_under_torch_profiler(perf, tmp_path):
