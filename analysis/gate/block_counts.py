@@ -29,6 +29,11 @@ def counted(process: Process, numbers: LongArray) -> Counts:
     return {metric: found[metric] for metric in EXACT}
 
 
+def counted_tokens(process: Process, numbers: LongArray) -> int | None:
+    """Tokens that the steps `numbers` computed, padding left out; None where the recording does not say."""
+    return _sum(_of_steps(process.rows("steps"), numbers).ints("num_tokens"))
+
+
 def _of_steps(rows: Columns, numbers: LongArray) -> Columns:
     step, in_step = rows.ints("step")
     return rows[in_step & np.isin(step, numbers)]

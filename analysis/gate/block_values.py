@@ -19,7 +19,7 @@ from ..phases import HOST_PHASES, sum_by_step
 from ..replay import replays
 from ..table_copies import table_buffer
 from ..tables import Process, TableSource, processes
-from .block_counts import Counts, counted
+from .block_counts import Counts, counted, counted_tokens
 from .pairs import Floats
 
 _DEVICE_PHASES = HOST_PHASES[:-1]
@@ -52,11 +52,13 @@ class LaunchValues:
     timed    metric -> [blocks] the block's median over its steps, ns; not-a-number where a step has none
     counted  exact metric -> its value over all blocks; None where it was not measured
     ranges   host sub-range (`build_indices`, ...) -> [blocks] median, ns: explains, is not judged
+    tokens   that its counted steps computed: the work, which both arms must have in common; None where not recorded
     """
 
     timed: dict[str, Floats]
     counted: Counts
     ranges: dict[str, Floats]
+    tokens: int | None = None
 
 
 def block_values(
@@ -96,7 +98,8 @@ def block_values(
     for name in ranges.coded("name")[1]:
         rows = ranges[ranges.matches("name", name)]
         explaining[name] = medians(rows, _length(rows))
-    return LaunchValues(_measured(timed), counted(process, numbers), _measured(explaining))
+    counts = counted(process, numbers)
+    return LaunchValues(_measured(timed), counts, _measured(explaining), counted_tokens(process, numbers))
 
 
 def _length(rows: Columns) -> tuple[LongArray, BoolArray]:

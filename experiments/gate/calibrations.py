@@ -25,6 +25,7 @@ from ...analysis.gate.verdict import Reason
 from ...errors import UsageError
 from ..files import make_writable, write_atomically
 from ..loading import read_text
+from .same_work import RUNNER_WORK
 
 SCHEMA = 1
 
@@ -91,11 +92,13 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def work_of(tree: Mapping[str, Any]) -> str:
-    """Digest of what makes a point the same work: its requests, and the device that is modelled, if one is.
+    """Digest of what makes a point the same work: its requests, what is computed of them, the device that is modelled.
 
     `tree` is the point as the spec says it: what a version of the code makes of it gets new fields with every version.
     """
     named = {name: tree.get(name) for name in ("workload", "device", "calibration", "cost_model")}
+    runner = tree.get("runner") or {}
+    named["runner"] = {name: runner[name] for name in RUNNER_WORK if name in runner}
     return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:12]
 
 

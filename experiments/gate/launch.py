@@ -17,7 +17,7 @@ from ...instrumentation.recording.reader import Recording
 from .arms import Program
 from .points import Blocks, Points
 from .process import ArmFailed, ArmProcess
-from .same_work import why_incomparable
+from .same_work import other_tokens, why_incomparable
 from .watch import Watch
 
 ARMS = ("base", "head")
@@ -47,7 +47,7 @@ class PointLaunch:
 class Bench:
     """What every launch shares. `points`: arm -> its points, all of the same names. `timeout_s`: of one answer.
 
-    `values`: how a recording becomes figures; see `block_values`.
+    `values`: how a recording becomes figures; see `block_values`. `named`: paths that an arm's `set:` names.
     """
 
     programs: Mapping[str, Program]
@@ -58,6 +58,7 @@ class Bench:
     watch: Watch
     timeout_s: float = 900.0
     values: Callable[..., LaunchValues] = block_values
+    named: frozenset[str] = frozenset()
 
 
 def measure_launch(bench: Bench, names: Sequence[str], number: int, say: Say) -> dict[str, PointLaunch]:
@@ -115,7 +116,7 @@ def measure_point(bench: Bench, arms: Mapping[str, ArmProcess], name: str, numbe
     folders = {arm: bench.scratch / arm / "point" for arm in ARMS}
     try:
         opened = _open(bench, arms, name, folders)
-        refused = why_incomparable(opened)
+        refused = why_incomparable(opened, bench.named)
         if refused is not None:
             return PointLaunch(opened, refused=refused)
         bench.watch.settled()
@@ -128,6 +129,9 @@ def measure_point(bench: Bench, arms: Mapping[str, ArmProcess], name: str, numbe
     finally:
         for folder in folders.values():
             shutil.rmtree(folder, ignore_errors=True)
+    refused = other_tokens(values)
+    if refused is not None:
+        return PointLaunch(opened, refused=refused)
     return PointLaunch(opened, values, conditions, head_first)
 
 

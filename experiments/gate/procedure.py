@@ -73,7 +73,8 @@ def benched(request: GateRequest) -> Iterator[Bench]:
             (scratch / arm.name).mkdir()
             programs[arm.name] = program(arm, scratch / arm.name)
         watch = Watch(sampler, device=True)
-        yield Bench(programs, points, request.blocks, request.limits.pairs, scratch, watch)
+        named = frozenset(path for arm in request.arms for path in arm.switches)
+        yield Bench(programs, points, request.blocks, request.limits.pairs, scratch, watch, named=named)
     finally:
         sampler.close()
         shutil.rmtree(scratch, ignore_errors=True)

@@ -62,6 +62,8 @@ def test_the_same_work_is_the_same_whatever_its_switches():
     base = {"workload": {"regime": "steady"}, "device": "cuda", "runner": {"commit_order": "first"}}
     assert work_of(base) == work_of({**base, "runner": {"commit_order": "last"}})
     assert work_of(base) != work_of({**base, "workload": {"regime": "churn"}})
+    for other in ({"model": "micro"}, {"model_seed": 1}, {"kv_groups": ["full", "state"]}, {"max_num_seqs": 8}):
+        assert work_of(base) != work_of({**base, "runner": {**base["runner"], **other}})
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 1}', '{"schema": 2, "machine": {}, "entries": []}',

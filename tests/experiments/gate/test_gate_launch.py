@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from stepscope.analysis.gate.block_values import block_values
 from stepscope.analysis.gate.limits import Limits
 from stepscope.analysis.gate.verdict import Reason
 from stepscope.experiments.gate import launch
@@ -67,6 +68,31 @@ def test_a_switch_reaches_the_head_alone_and_is_counted(bench):
 def test_other_work_is_refused_before_it_is_measured(bench):
     found = measure_launch(bench("set:workload.seed=7"), ["run"], 0, print)["run"]
     assert found.refused == (Reason.OTHER_WORK, "workload.seed: 0 / 7")
+    assert not found.values
+
+
+def test_another_model_is_other_work_unless_a_switch_names_it(bench):
+    made = bench()
+    head = {"run": {**made.points["head"]["run"], "runner": {"graph_mode": "full", "model": "micro", "model_seed": 5}}}
+    other = replace(made, points={**made.points, "head": head})
+    found = measure_launch(other, ["run"], 0, print)["run"]
+    assert found.refused == (Reason.OTHER_WORK, "runner.model_seed: 0 / 5")
+    asked = measure_launch(bench("set:model_seed=5"), ["run"], 0, print)["run"]
+    assert (asked.refused, asked.values["base"].tokens) == (None, asked.values["head"].tokens)
+    assert asked.values["head"].tokens == 2 * 10 * 4  # pairs, steps, requests
+
+
+def test_arms_that_computed_other_numbers_of_tokens_are_not_compared(bench):
+    made = bench()
+
+    less = iter((0, 1))  # base, head
+
+    def fewer(recording, ranges, **options):
+        values = block_values(recording, ranges, **options)
+        return replace(values, tokens=values.tokens - next(less))
+
+    found = measure_launch(replace(made, values=fewer), ["run"], 0, print)["run"]
+    assert found.refused == (Reason.OTHER_WORK, "tokens over the counted steps: 80 / 79")
     assert not found.values
 
 
