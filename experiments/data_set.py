@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,20 @@ class DataSet:
         self._store = store
         self._root = store.root / TABLES
 
-    def sync(self) -> None:
-        """Make the tables what the points say: after a kill between two steps, or where somebody deleted them."""
-        wanted = {self._place(point, source): source for point in self._store.done() for source in self._sources(point)}
+    def sync(self, beat: Callable[[], None] = lambda: None) -> None:
+        """Make the tables what the points say: after a kill between two steps, or where somebody deleted them.
+
+        `beat` is called at every point and file: there may be thousands.
+        """
+        wanted: dict[Path, Path] = {}
+        for point in self._store.done():
+            beat()
+            wanted |= {self._place(point, source): source for source in self._sources(point)}
         for stray in self._root.glob("*/*.parquet"):
             if stray not in wanted:
                 stray.unlink()
         for place, source in wanted.items():
+            beat()
             if not _same(place, source):
                 self._put(source, place)
 

@@ -162,6 +162,7 @@ class Driver:
     def _store_result(self, result: PointResult, outcome: Outcome | None, worker: Mapping[str, Any]) -> None:
         """On disk first, then told. A disk that takes nothing more ends the sweep: it would lose all that follows."""
         self._lock.check()
+        self._lock.beat()  # many points that are skipped come one after another
         point = result.point
         record: dict[str, Any] = {"parameters": parameters(point.spec)}
         if outcome is not None:

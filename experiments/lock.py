@@ -67,7 +67,10 @@ class SweepLock:
         self.check()
         self._me = replace(self._me, beat=self._me.beat + 1)
         self._beaten_s = self._now_s()
-        write_atomically(self._path, _text(self._me))
+        try:
+            write_atomically(self._path, _text(self._me))
+        except OSError as error:
+            raise self._unwritten(error) from error
 
     def check(self) -> None:
         """Raises UsageError when the lock is not ours any more: we were held up, and somebody took us for dead."""
@@ -80,27 +83,41 @@ class SweepLock:
         draft = self._path.with_name(f".{LOCK_FILE}.{self._me.token}")
         try:
             draft.write_text(_text(self._me), encoding="utf-8")
-            try:
-                os.link(draft, self._path)
-            except FileExistsError:
-                return False
-            except OSError:  # no hard links here
-                return self._create_plainly()
-            return True
+            return self._appears(draft)
+        except OSError as error:
+            raise self._unwritten(error) from error
         finally:
             draft.unlink(missing_ok=True)
 
-    def _create_plainly(self) -> bool:
+    def _appears(self, draft: Path) -> bool:
+        """Whether the content of `draft` stands under the lock's name now; False where a lock is there already."""
+        try:
+            os.link(draft, self._path)
+        except FileExistsError:
+            return False
+        except OSError:  # no hard links here
+            return self._appears_plainly(draft.read_text(encoding="utf-8"))
+        return True
+
+    def _appears_plainly(self, text: str) -> bool:
         try:
             descriptor = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
         except FileExistsError:
             return False
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(_text(self._me))
+            file.write(text)
         return True
+
+    def _unwritten(self, error: OSError) -> UsageError:
+        return UsageError(
+            f"{self._path}: cannot be written ({error.strerror or error}); points are kept: make room, then go on with:"
+            f" perf sweep --resume --out {self._path.parent}"
+        )
 
     def _remove_stale(self) -> None:
         """Drop the lock of an owner that is dead. Raises UsageError for one that is not."""
+        if self._path.is_dir() and not self._path.is_symlink():
+            raise UsageError(f"{self._path}: is a folder where a lock belongs; remove it, or choose another --out")
         owner = _read(self._path)
         if self._alive(owner):
             raise UsageError(
@@ -113,8 +130,7 @@ class SweepLock:
             return
         taken = _read(claimed)
         if taken != owner and self._alive(taken):  # somebody was faster, and what we got is already theirs
-            claimed.rename(self._path)
-            return
+            self._appears(claimed)  # unless a third one is there by now: then theirs is lost, which they notice
         claimed.unlink(missing_ok=True)
 
     def _alive(self, owner: Owner | None) -> bool:
@@ -141,7 +157,7 @@ def _read(path: Path) -> Owner | None:
     """Who the file names; None where there is none, or a damaged one."""
     try:
         return Owner(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
 
 

@@ -169,7 +169,7 @@ def run_sweep(
         scratch = store.clear_work()
         engine = check_engine(store, options)
         tables = DataSet(store)
-        tables.sync()
+        tables.sync(lock.beat)
         missing = [point for point in store.plan.points if store.status(point) != "ok"]
         workers = make(scratch)
         observer.started(len(store.plan.points), len(store.plan.points) - len(missing))

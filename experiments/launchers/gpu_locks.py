@@ -39,10 +39,14 @@ class GpuLocks:
 
 
 def _open(path: Path) -> int:
+    """Never through a link: in a folder that is everybody's, it would have a file of ours cut short."""
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    except PermissionError:  # another user made it, and systems guard such files in a folder that is everybody's
-        return os.open(path, os.O_RDONLY)
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        except PermissionError:  # another user made it, and systems guard such files in a folder that is everybody's
+            return os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be locked ({error.strerror}); remove what is there") from error
 
 
 def _lock(descriptor: int, gpu: Gpu) -> None:

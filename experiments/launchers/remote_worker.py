@@ -83,13 +83,21 @@ def _scratch() -> Path:
     """A folder of this process on this machine's own disk. What workers left behind that were killed goes first."""
     root = Path(tempfile.gettempdir())
     remove_leftovers(root)
-    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=root))
+    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-{namespace()}-", dir=root))
+
+
+def namespace() -> str:
+    """Within which a process number means something: containers of one host may share its temporary folder."""
+    try:
+        return "".join(char for char in os.readlink("/proc/self/ns/pid") if char.isdigit())
+    except OSError:  # a system without them
+        return "0"
 
 
 def remove_leftovers(root: Path, alive: Callable[[int], bool] | None = None) -> None:
-    """Remove the folders in `root` of workers that live no more."""
+    """Remove the folders in `root` of workers that live no more, as far as their numbers can be asked after here."""
     lives = alive or _alive
-    for folder in root.glob(f"{_PREFIX}*-*"):
+    for folder in root.glob(f"{_PREFIX}*-{namespace()}-*"):
         pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
         if pid.isdigit() and not lives(int(pid)):
             shutil.rmtree(folder, ignore_errors=True)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .failures import KEEPS_PROCESS, classify_exit, oom_kills
+from .failures import KEEPS_PROCESS, classify, classify_exit, describe, oom_kills
 from .frames import Decoder, GarbageError, encode
 from .tail import Tail
 from .task import Outcome, Task, TaskDone, all_failed, all_interrupted, one_line
@@ -39,6 +39,7 @@ class WorkerProcess:
         self._used = False
         self._facts: Mapping[str, Any] = {}
         self._task: Task | None = None
+        self._stillborn: OSError | None = None
         self._reset_streams()
 
     def _reset_streams(self) -> None:
@@ -73,11 +74,15 @@ class WorkerProcess:
         return self._deadline_s
 
     def start(self, task: Task) -> None:
-        """Hand it a task. Raises OSError where no process can be made."""
+        """Hand it a task. Where no process can be made, `poll` tells it as the task's failure."""
         assert self._task is None, "the worker is busy"
         if not self.warm_for(task) or (self._process is not None and self._process.poll() is not None):
             self._end()
-            self._spawn()
+            try:
+                self._spawn()
+            except OSError as error:  # the host may have room for one again when the next task comes
+                self._task, self._stillborn, self._since_s = task, error, time.monotonic()
+                return
         self._task, self._key = task, task.key
         self._tail.clear()
         self._since_s = time.monotonic()
@@ -118,6 +123,8 @@ class WorkerProcess:
 
     def poll(self) -> TaskDone | None:
         """What became of its task, if that is over; never waits."""
+        if self._stillborn is not None:
+            return self._unborn(self._stillborn)
         if self._process is None:
             return None
         returncode = self._process.poll()  # before the messages are read: those of a dead process are then complete
@@ -136,6 +143,12 @@ class WorkerProcess:
                 return None
             return self._failed("garbage", f"the worker sent what is no message: {error}")
         return self._unsaid() if returncode is None else self._died(returncode)
+
+    def _unborn(self, error: OSError) -> TaskDone:
+        assert self._task is not None
+        self._stillborn = None
+        reason = one_line(f"no worker process could be started: {describe(error)}")
+        return self._over(all_failed(self._task, classify(error), reason, self.elapsed_s), keep=False)
 
     def _hung_up(self) -> bool:
         """Whether its channel is closed though it lives; one that is just ending is given the time to."""
@@ -235,7 +248,7 @@ class WorkerProcess:
 
     def close(self) -> None:
         """End the process, whatever it does, and drop its files."""
-        self._task = None
+        self._task = self._stillborn = None
         self._end()
         shutil.rmtree(self._scratch, ignore_errors=True)
 

@@ -287,3 +287,24 @@ def test_impossible_rules_are_refused(rule: dict[str, float], words: str) -> Non
     given = {"max_failures": None, "skip_dominated": False, "timeout_s": None, "allow_mixed": False, **rule}
     with pytest.raises(UsageError, match=words):
         stop_rules(**given)  # type: ignore[arg-type]
+
+
+def test_points_that_are_skipped_one_after_another_do_not_stop_the_heart(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN many points that are larger than the first, which has no memory
+    beats: list[int] = []
+    monkeypatch.setattr(sweep_module.SweepLock, "beat", lambda lock: beats.append(1))
+    tree = {**BASE, "points": [{"seed": 7, "table_width": width} for width in range(512, 532)]}
+    _, watch, _ = run(make_plan([("mine.yaml", tree)], {}), {7: "oom"}, SweepOptions(skip_dominated=True))
+    # THEN each of them beats
+    assert [result.status for result in watch.results].count("skipped") == 19
+    assert len(beats) >= 20
+
+
+def test_a_sweep_is_opened_with_a_beat_for_each_of_its_points(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    beats: list[int] = []
+    run(plan_of(seed=list(range(9))), {})
+    monkeypatch.setattr(sweep_module.SweepLock, "beat", lambda lock: beats.append(1))
+    run(plan_of(seed=list(range(9))), {})
+    assert len(beats) >= 9

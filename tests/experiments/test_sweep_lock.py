@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from stepscope.errors import UsageError
+from stepscope.experiments import lock as lock_module
 from stepscope.experiments.lock import BEAT_EVERY_S, LOCK_FILE, WATCH_S, SweepLock
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
@@ -96,11 +98,71 @@ def test_elsewhere_a_beat_that_moves_is_a_live_one(tmp_path: Path) -> None:
     assert owner(tmp_path)["host"] == "node-7"
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": 1}'])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"pid": 1}', "[" * 20_000 + "]" * 20_000], ids=["empty", "cut", "list", "part", "deep"]
+)
 def test_a_damaged_lock_keeps_nobody_out(tmp_path: Path, content: str) -> None:
     (tmp_path / LOCK_FILE).write_text(content)
     with lock_in(tmp_path):
         assert owner(tmp_path)["pid"] == os.getpid()
+
+
+def test_a_folder_where_the_lock_belongs_is_named_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / LOCK_FILE).mkdir()
+    with (
+        pytest.raises(UsageError, match=r"sweep\.lock: is a folder where a lock belongs; remove it"),
+        lock_in(tmp_path),
+    ):
+        raise AssertionError("nothing is locked")
+    assert [path.name for path in tmp_path.iterdir()] == [LOCK_FILE]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_lock_that_is_given_back_replaces_no_third_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    # GIVEN a stale lock that a second driver takes over just before it is claimed here, and a third one right behind
+    if not links:
+        monkeypatch.setattr(lock_module.os, "link", no_links)
+    leave(tmp_path, pid=1, started="1")
+    mine = {**owner(tmp_path), "pid": os.getpid(), "started": lock_module._started(os.getpid())}
+    rename = Path.rename
+
+    def overtaken(path: Path, target: Path) -> Path:
+        if path.name != LOCK_FILE:
+            return rename(path, target)
+        (tmp_path / LOCK_FILE).write_text(json.dumps({**mine, "token": "second"}))
+        result = rename(path, target)
+        (tmp_path / LOCK_FILE).write_text(json.dumps({**mine, "token": "third"}))
+        return result
+
+    monkeypatch.setattr(Path, "rename", overtaken)
+    with pytest.raises(UsageError, match="is working on this sweep"), lock_in(tmp_path):
+        raise AssertionError("two drivers at once")
+    assert owner(tmp_path)["token"] == "third"
+    assert [path.name for path in tmp_path.iterdir()] == [LOCK_FILE]
+
+
+def no_links(*_: object) -> None:
+    raise OSError(errno.EPERM, "Operation not permitted")
+
+
+def full(*_: object, **__: object) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_is_told_with_the_way_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = rf"sweep\.lock: cannot be written \(No space left on device\).*perf sweep --resume --out {tmp_path}"
+    with monkeypatch.context() as first:
+        first.setattr(Path, "write_text", full)
+        with pytest.raises(UsageError, match=words), lock_in(tmp_path):
+            raise AssertionError("nothing is locked")
+    time = Time()
+    with lock_in(tmp_path, time) as lock:
+        monkeypatch.setattr(lock_module, "write_atomically", full)
+        time.now_s += BEAT_EVERY_S
+        with pytest.raises(UsageError, match=words):
+            lock.beat()
 
 
 def test_a_beat_is_seen_and_a_stolen_lock_is_noticed(tmp_path: Path) -> None:

@@ -53,3 +53,12 @@ def test_a_lock_that_another_user_made(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="GPU-1: process 17 measures"):
         late.take([FIRST])
     holder.release()
+
+
+def test_a_link_in_the_place_of_a_lock_is_refused_and_its_file_is_left_alone(tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("all of it\n")
+    (tmp_path / "stepscope-GPU-1.lock").symlink_to(precious)
+    with pytest.raises(UsageError, match=r"stepscope-GPU-1\.lock: cannot be locked \(.*\); remove what is there"):
+        GpuLocks(tmp_path).take([FIRST])
+    assert precious.read_text() == "all of it\n"

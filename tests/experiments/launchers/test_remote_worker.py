@@ -7,7 +7,7 @@ import pytest
 from stepscope.errors import UsageError
 from stepscope.experiments.identity import source_digest
 from stepscope.experiments.launchers import remote_worker as module
-from stepscope.experiments.launchers.remote_worker import RemoteWorker, remove_leftovers
+from stepscope.experiments.launchers.remote_worker import RemoteWorker, namespace, remove_leftovers
 from stepscope.experiments.launchers.reply import Reply
 from stepscope.experiments.workers.process import WorkerProcess
 
@@ -81,10 +81,17 @@ def test_no_process_can_be_made(worker_of, tasks_of, monkeypatch):
 
 
 def test_what_killed_workers_left_is_removed(tmp_path):
-    for name in ("stepscope-worker-11-abc", "stepscope-worker-22-def", "stepscope-worker-x-y", "another-33-ghi"):
+    here = namespace()
+    dead, alive, elsewhere = (
+        f"stepscope-worker-11-{here}-abc",
+        f"stepscope-worker-22-{here}-d",
+        "stepscope-worker-11-1-e",
+    )
+    for name in (dead, alive, elsewhere, "stepscope-worker-x-y", "another-33-ghi"):
         (tmp_path / name / "task-0").mkdir(parents=True)
     remove_leftovers(tmp_path, alive=lambda pid: pid == 22)
     left = sorted(path.name for path in tmp_path.iterdir())
-    assert left == ["another-33-ghi", "stepscope-worker-22-def", "stepscope-worker-x-y"]
+    # a number says nothing about processes of another container
+    assert left == ["another-33-ghi", elsewhere, alive, "stepscope-worker-x-y"]
     remove_leftovers(tmp_path)
-    assert not (tmp_path / "stepscope-worker-22-def").exists() or os.path.exists("/proc/22")
+    assert not (tmp_path / alive).exists() or os.path.exists("/proc/22")

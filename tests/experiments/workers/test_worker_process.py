@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -199,3 +200,25 @@ def running(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.EAGAIN, "error"), (errno.ENOSPC, "disk"), (errno.ENOMEM, "error")])
+def test_a_process_that_cannot_be_made_fails_its_point_only(
+    make: Make, monkeypatch: pytest.MonkeyPatch, number: int, kind: str
+) -> None:
+    # GIVEN a host without room for a process WHEN a task is given out
+    launcher = make()
+    first, second = tasks_of(2)
+    with monkeypatch.context() as crowded:
+        crowded.setattr(process_module.subprocess, "Popen", lambda *_, **__: refuse(number))
+        launcher.start(first)
+        assert launcher.free() == 0
+        (outcome,) = ended(launcher).outcomes
+    # THEN its point failed for that reason, and the next one gets its process
+    assert (outcome.status, outcome.kind) == ("failed", kind)
+    assert outcome.reason.startswith("no worker process could be started: ")
+    assert run(launcher, second).status == "ok"
+
+
+def refuse(number: int) -> None:
+    raise OSError(number, os.strerror(number))
