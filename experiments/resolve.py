@@ -71,7 +71,7 @@ def resolve(tree: Mapping[str, Any], *, elsewhere: bool = False) -> PointSpec:
 
 
 def _device(spec: PointSpec, *, elsewhere: bool) -> DeviceName:
-    """The device that the point names, or what `auto` stands for; made once to see that it works, if that is here.
+    """The device that the point names, or what `auto` stands for; checked, if it is to be here.
 
     A claim's is not: where it is absent, the arms fail with that as their reason, and the other claims go on.
     """
@@ -206,7 +206,15 @@ def _validate(runner: RunnerConfig) -> None:
 
 @functools.cache
 def _check_device(device: DeviceName, calibration: str, cost_model: str) -> None:
-    """Make the device once: one that is not there, or an uncalibrated shape, is refused before anything runs."""
+    """One that is not there, or an uncalibrated shape, is refused before anything runs.
+
+    A GPU is looked for, not taken: it belongs to the worker, and may be one that a single process can have.
+    """
+    if device == "cuda":
+        from ..runner.devices.cuda_factory import check_cuda
+
+        check_cuda()
+        return
     from ..instrumentation.probe.ledger import Ledger
     from ..runner.devices import make_device
 

@@ -11,13 +11,18 @@ from .cuda import CudaDevice
 from .cuda_rows import CopyCorrection
 
 
+def check_cuda() -> None:
+    """Raises UsageError where there is no GPU. Makes no context on it: one that is exclusive stays free for others."""
+    if not torch.cuda.is_available():
+        raise UsageError("device 'cuda' needs an NVIDIA GPU and a CUDA build of torch; use --device sim or cpu")
+
+
 def make_cuda(ledger: Ledger, *, timing: bool = True) -> CudaDevice:
     """The current GPU. Copies are corrected by the bundled calibration of the same GPU, if there is one.
 
     Raises UsageError where there is no GPU.
     """
-    if not torch.cuda.is_available():
-        raise UsageError("device 'cuda' needs an NVIDIA GPU and a CUDA build of torch; use --device sim or cpu")
+    check_cuda()
     known = calibration_of(torch.cuda.get_device_name())
     correction = CopyCorrection()
     if known is not None:
