@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+_UNDECIDED = 4
+
 
 class HistoryFormat(str, Enum):
     """What a history can be written as."""
@@ -47,18 +49,14 @@ def history(
     with --into, which adds a result (once), that ends with 0. --fail-on-slower: 1 where a series got slower.
     Results of different machines are never put together.
     """
-    from ..analysis.gate.verdict import Verdict
     from ..analysis.history.limits import StepLimits
     from ..experiments.history import HistoryQuery, find_history
-    from ..experiments.history_store import add_result
     from ..reports.history.rendering import render_history
 
     if into is None and (commit or time):
         raise typer.BadParameter("--commit and --time go with --into FILE")
     if into is not None:
-        if not add_result(paths, into, commit, time):
-            typer.echo(f"perf: history: {into} has this result of {commit.strip()} already; not added again", err=True)
-        paths = [into]
+        paths = _added(paths, into, commit, time)
     limits = StepLimits(alpha=alpha, min_effect=min_effect)
     found = find_history(HistoryQuery(tuple(paths), tuple(metric or ()), point, limits))
     text = render_history(found.view(), format_.value, paths[0].name if len(paths) == 1 else f"{len(paths)} paths")
@@ -70,4 +68,13 @@ def history(
         write_atomically(output, text)
         typer.echo(f"{output}")
     code = found.exit_code(fail_on_slower=fail_on_slower)
-    return 0 if code == Verdict.INCONCLUSIVE.exit_code and into is not None else code  # a history is short at first
+    return 0 if code == _UNDECIDED and into is not None else code  # a history is short at first
+
+
+def _added(paths: list[Path], into: Path, commit: str, time: str | None) -> list[Path]:
+    """What to look at once the result in `paths` is in `into`."""
+    from ..experiments.history_store import add_result
+
+    if not add_result(paths, into, commit, time):
+        typer.echo(f"perf: history: {into} has this result of {commit.strip()} already; not added again", err=True)
+    return [into]
