@@ -58,16 +58,24 @@ class HistoryFound:
         """Series of which the newest result has no value: failed, null, not a number, a time of 0."""
         return tuple(one for one in self.series if not _measured(one.series.metric, one.series.values[-1]))
 
+    @property
+    def newest_is_silent(self) -> bool:
+        """Whether the newest result of all has no value anywhere: it failed, or nobody knows on which machine."""
+        return not any(
+            one.series.results[-1] is self.results[-1] and _measured(one.series.metric, one.series.values[-1])
+            for one in self.series
+        )
+
     def exit_code(self, *, fail_on_slower: bool) -> int:
         """0; 3 where nothing was measured, 4 where no series decides anything.
 
-        `fail_on_slower`: 1 where a series got slower, and 3 where the newest result of one has no value.
+        `fail_on_slower`: 1 where a series got slower, and 3 where the newest result of one, or of all, has no value.
         """
         if all(one.state is State.NOT_MEASURED for one in self.series):
             return 3
         if fail_on_slower and self.slower:
             return 1
-        if fail_on_slower and self.unmeasured:
+        if fail_on_slower and (self.unmeasured or self.newest_is_silent):
             return 3
         if not any(one.state.decided for one in self.series):
             return 4
