@@ -91,7 +91,8 @@ def judge(claim: Claim, data: ClaimData) -> JudgedClaim:
     left_out = {launch for launch in launches for premise in claim.premises if _fails(premise, data, launch)}
     premises = tuple(judge_finding(premise, data) for premise in claim.premises)
     unmet = _never_measured(claim, data)
-    if not unmet and _too_few(launches - left_out, launches):
+    missed = any(_mostly_missed(premise, data) for premise in claim.premises)
+    if not unmet and (missed or _too_few(launches - left_out, launches)):
         unmet = f"its premise is not met: {_unmet(claim, data)}"
     if unmet:
         left_out = set()
@@ -110,6 +111,12 @@ def _never_measured(claim: Claim, data: ClaimData) -> str:
     """Of a premise that no launch has a figure of, in words: nobody knows whether it is met; empty where all have."""
     gone = next((premise for premise in claim.premises if not premise.figure.by_launch(data)), None)
     return "" if gone is None else f"its premise was not measured: {gone.name} ({gone.figure.missing(data)})"
+
+
+def _mostly_missed(premise: Finding, data: ClaimData) -> bool:
+    """Whether most of the launches that have a figure miss it; those that have none do not speak for it."""
+    values = premise.figure.by_launch(data).values()
+    return 2 * sum(not premise.allows(value, value) for value in values) > len(values)
 
 
 def _too_few(kept: set[int], all_of_them: set[int]) -> bool:

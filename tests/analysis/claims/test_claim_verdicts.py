@@ -131,3 +131,11 @@ def test_a_premise_that_no_launch_measured_leaves_the_claim_undecided() -> None:
     verdict = judge(claim(ABOVE_60, premises=(WAITS,)), found).verdict
     assert verdict.code == "undecided"
     assert verdict.reason.startswith("its premise was not measured: host's share")
+
+
+def test_launches_without_a_figure_do_not_speak_for_a_premise() -> None:
+    # GIVEN five launches, of which the only one that says how long the host waited misses the premise
+    found = ClaimData([*with_waits(1_000, differences_us=(80,)).points,
+                       *[one for one in data(80, 81, 79, 80, 81).points if one.launch > 0]])  # fmt: skip
+    verdict = judge(claim(ABOVE_60, premises=(WAITS,)), found).verdict
+    assert (verdict.code, verdict.reason) == ("undecided", "its premise is not met: host's share")
