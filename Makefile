@@ -14,7 +14,7 @@ sweep: $(STAMP) ## run the default sweep on whatever device is here; ends with t
 	$(BIN)/perf sweep $(SWEEP)
 
 test: $(STAMP) ## run the whole test suite, a process a core (TESTS="tests/cli -k doctor" narrows it)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile $(TESTS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder $(TESTS)
 
 fuzz: $(STAMP) ## 20,000 mutated captures through both importers (FUZZ=n for another number)
 	STEPSCOPE_FUZZ=$(or $(FUZZ),20000) $(BIN)/python -m pytest -q tests/instrumentation/sources/test_capture_fuzz.py

@@ -168,7 +168,8 @@ HUGE = str(2**70)
     [
         ({"prompt": -1}, "requests[A].prompt: -1 is too small; at least 1"),
         ({"prompt": 0, "scheduled": 0}, "requests[A].prompt: 0 is too small"),
-        ({"prompt": HUGE}, "tokens; max_model_len is 64, raise it"),
+        ({"prompt": 2**40}, "tokens; max_model_len is 64, raise it"),
+        ({"prompt": HUGE}, "requests[0].prompt: the number has more than 64 bits"),
         ({"computed": -1}, "requests[A].computed: -1 is too small"),
         ({"scheduled": -1}, "requests[A].scheduled: -1 is too small"),
         ({"output": 0}, "requests[A].output: 0 is too small"),

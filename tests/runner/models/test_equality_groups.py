@@ -138,7 +138,7 @@ def test_mutants_of_groups_are_found(run, hybrid_reference, monkeypatch, mutant,
 GRAPHS = {"capture_sizes": (4, 8, 16, 32, 48)}
 
 
-@pytest.mark.parametrize("device", ["cpu", "sim"])
+@pytest.mark.parametrize("device", ["sim"])
 @pytest.mark.parametrize("rules", ["v1", "v2"])
 @pytest.mark.parametrize("graph_mode", ["full", "full_decode_only", "full_and_piecewise"])
 def test_both_rule_sets(run, hybrid_reference, device, rules, graph_mode):
