@@ -250,7 +250,7 @@ def test_observed_is_exactly_the_set_of_corrupt_copies(device, ledger, slots):
 
     corrupt = {use for use, data in enumerate(sent) if not np.array_equal(data, device.arrived[use].numpy())}
     assert {use for use, verdict in enumerate(hazards) if verdict == "observed"} == corrupt
-    assert 10 < len(corrupt) < 70  # the case is neither empty nor everything
+    assert 10 < len(corrupt) < 80  # neither empty nor everything; the thread decides how many
 
 
 def test_with_the_guard_random_holds_never_corrupt(device, ledger):
