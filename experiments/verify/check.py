@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -96,6 +96,19 @@ def replaced(module: str, name: str, make: Callable[[Any], Any]) -> Mutant:
             yield
         finally:
             setattr(owner, last, original)
+
+    return planted
+
+
+def together(*mutants: Mutant) -> Mutant:
+    """One mutant of several replacements: where devices have each their own code for the same."""
+
+    @contextmanager
+    def planted() -> Iterator[None]:
+        with ExitStack() as stack:
+            for mutant in mutants:
+                stack.enter_context(mutant())
+            yield
 
     return planted
 
