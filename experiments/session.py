@@ -178,8 +178,8 @@ class Session:
         starts: list[int] = []
         self._hook.starts_ns = starts
         begin = self.loop.num_steps + settle
-        self.run(LoopLimits(warmup_steps=begin, steps=steps), interrupted, drain=False)
-        self.run(LoopLimits(warmup_steps=begin + steps + 1, steps=0), interrupted)
+        end = begin + steps  # in one go: a pause before the last step would lengthen the last period
+        self.run(LoopLimits(warmup_steps=begin, steps=steps + 1, uncounted=frozenset({end})), interrupted)
         self._hook.starts_ns = None
         self.hand_over()
         return starts[settle:]
