@@ -60,7 +60,7 @@ def capture(
     ] = None,
     windows: Annotated[int, typer.Option(help="Windows that the program opens; each has a report of its own.")] = 1,
     workers: Annotated[int, typer.Option(help="Processes that must have kernels, or the capture has failed.")] = 1,
-    spec: Annotated[Path | None, typer.Option(metavar="SPEC", help="Our run: a spec of one point.")] = None,
+    spec: Annotated[Path | None, typer.Option("--spec", metavar="SPEC", help="Our run: a spec of one point.")] = None,
     regime: Annotated[str | None, typer.Option(metavar="SLUG", help="Our run: a named regime of requests.")] = None,
     steps: Annotated[int | None, typer.Option(help="Our run: measured steps.")] = None,
     seed: Annotated[int | None, typer.Option(help="Our run: seed of the workload.")] = None,

@@ -11,7 +11,7 @@ out=$(realpath -m "$1")
 here=$(dirname "$(realpath "$0")")
 source "$here/../gpu_environment.sh"
 mkdir -p "$out"
-for deb in ${DEBS:+"$DEBS"/lib{dw,elf}*.deb}; do dpkg -x "$deb" "$out/libraries"; done
+for deb in "${DEBS:-/none}"/lib*.deb; do [ -f "$deb" ] && dpkg -x "$deb" "$out/libraries"; done
 libraries=$(dirname "$(find "$out/libraries" -name libdw.so.1 2>/dev/null | head -1)" 2>/dev/null)
 export LD_LIBRARY_PATH=$libraries:$LD_LIBRARY_PATH
 read -r nsys importer < <(python3 -c "
