@@ -2,7 +2,7 @@
 
     exposed = start of the copy's first consumer - its start if the copy took no time (all else as recorded)
     hidden  = |C| - exposed
-    queue_delay = start of the copy - end of its enqueueing call
+    queue_delay = start of the copy - end of its enqueueing call; null where it started before that end (`queue_delays`)
     exposed_step = what the steady period of a step loses when the buffer's copies take no time in any step (|C| := 0)
     commit_step = the same when they are not even made: neither the copy nor the host's call takes time. This is what an
                   arm without the copy shows, and it is more than exposed_step where the host binds (`without_copy`)
@@ -93,10 +93,11 @@ def _rows(process: Process, line: Timeline | None, buffer: str) -> Iterator[Row]
     enqueued, has_enqueued = copies.ints("enqueue_end_ns")
     for row in chosen.tolist():
         timed = has_start[row] and has_end[row]
+        delayed = has_start[row] and has_enqueued[row] and start[row] >= enqueued[row]
         yield {
             "step": step[row] if in_step[row] else None, "counted": bool(counted[row]),
             "size_bytes": size[row] if has_size[row] else None, "copy_ns": end[row] - start[row] if timed else None,
-            "queue_delay_ns": start[row] - enqueued[row] if has_start[row] and has_enqueued[row] else None,
+            "queue_delay_ns": start[row] - enqueued[row] if delayed else None,
             **found.get(row, {"reason": "the copy has no device times or no enqueueing call"}),
         }
 

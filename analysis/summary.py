@@ -16,6 +16,7 @@ from .overlap import PARTNERS, copy_overlap
 from .padding import padding
 from .phases import DEVICE_FIGURES, HOST_PHASES, phase_summary
 from .pinned import pinned_reuse
+from .queue_delays import queue_delays
 from .replay import Replays, replays
 from .stats import Number, median, median_of_floats, quantile, total
 from .table_copies import table_buffer
@@ -157,14 +158,15 @@ def _bound(row: _Row, recording: Replays) -> None:
 
 
 def _copies(row: _Row, recording: Replays, buffer: str) -> None:
-    duration, size, delay = _by_step(recording, buffer)
+    duration, size = _by_step(recording, buffer)
     none = f"no copy of {buffer} in a counted step"
     why = _why(recording, "copies", "start_ns", none)
     row.put("table_copy_p50_ns", median(duration), why)
     row.put("table_copy_p50_bytes", median(size), none)
     queued = _own_copy(recording, f"{buffer}/{median(size)}")
     row.put("table_copy_queued_ns", queued, "no copy of this size was timed behind other work in the run")
-    row.put("queue_delay_p50_ns", median(delay), why)
+    delays = queue_delays(recording, buffer)
+    row.put("queue_delay_p50_ns", delays.median(), delays.reason() or why)
     why = _why(recording, "copies", "size_bytes", "no host-to-device copy in a counted step")
     row.put("copied_h2d_p50_bytes", median(_h2d_bytes(recording)), why)
     row.put("num_waits", sum(len(rows) for rows in _counted(recording, "waits")), None)
@@ -176,21 +178,19 @@ def _own_copy(recording: TableSource, key: str) -> int | None:
     return next((value for value in found if value is not None), None)
 
 
-def _by_step(recording: TableSource, buffer: str) -> tuple[LongArray, LongArray, LongArray]:
-    """Copy time and bytes of each counted step that copied `buffer`, and the queue delay of each such copy."""
-    times, sizes, delays = [], [], []
+def _by_step(recording: TableSource, buffer: str) -> tuple[LongArray, LongArray]:
+    """Copy time and bytes of each counted step that copied `buffer`."""
+    times, sizes = [], []
     for rows in _counted(recording, "copies"):
         mine = rows[rows.matches("buffer", buffer) & ~rows.matches("direction", "d2h")]
         start, has_start = mine.ints("start_ns")
         end, has_end = mine.ints("end_ns")
-        enqueued, has_enqueued = mine.ints("enqueue_end_ns")
         timed = has_start & has_end
         times.append(_sums(mine[timed], (end - start)[timed]))
         size, has_size = mine.ints("size_bytes")
         sizes.append(_sums(mine[has_size], size[has_size]))
-        delays.append((start - enqueued)[has_start & has_enqueued])
     empty = [np.zeros(0, dtype=np.int64)]
-    return np.concatenate(times or empty), np.concatenate(sizes or empty), np.concatenate(delays or empty)
+    return np.concatenate(times or empty), np.concatenate(sizes or empty)
 
 
 def _sums(rows: Columns, values: LongArray) -> LongArray:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..analysis.blocks import Block
+from ..analysis.queue_delays import without_times_below_zero
 from ..errors import UsageError
 from ..instrumentation.recording.reader import Recording
 from ..reports import SweepPoint, SweepView
@@ -35,13 +36,14 @@ def _sweep_point(store: SweepStore, point: Point) -> SweepPoint:
         damaged = (store.folder(point) / "summary.json").exists()
         found = "its summary.json is damaged; measure it again" if damaged else "not measured yet; go on"
         return SweepPoint(point.key, point.choice, "skipped", f"{found} with --resume", repeat=point.repeat)
+    metrics, reasons = without_times_below_zero(record.get("metrics", {}), record.get("reasons", {}))
     return SweepPoint(
         point.key,
         point.choice,
         record["status"],
         _reason(record),
-        record.get("metrics", {}),
-        record.get("reasons", {}),
+        metrics,
+        reasons,
         (record.get("calibration") or "") if record.get("modelled") else "",
         point.repeat,
         blocks=tuple(Block(block["order"], tuple(block["periods_ns"])) for block in record.get("blocks", [])),

@@ -94,20 +94,7 @@ def _figures_table(view: CopyView, origin: str) -> Block:
         note += f" The unchanged replay strays from the recording by at most {duration(misfit)}."
     if view.exposure.left_out:
         note += f" {view.exposure.left_out} device operations could not be replayed."
-    note += _negative_delay(view)
     return table(f"Copies of {view.buffer} in counted steps", (Column("time"), *_COLUMNS), rows, origin, note)
-
-
-def _negative_delay(view: CopyView) -> str:
-    """Why a queue delay can lie below zero; empty where none of its quantiles does."""
-    least, err = view.figure("queue_delay").p10_ns, view.figure("err").p50_ns
-    if least is None or least >= 0:
-        return ""
-    known = f"; the times themselves are known to {duration(err)} (median)" if err else ""
-    return (
-        " A queue delay below 0 is a copy that began before its enqueueing call returned, as copies of pageable memory"
-        f" do, which run inside the call{known}."
-    )
 
 
 def _course(view: CopyView, origin: str) -> Chart:

@@ -14,6 +14,7 @@ import pandas as pd
 from ...analysis.doses import DoseResponse, dose_response
 from ...analysis.exposure import Exposure, exposure
 from ...analysis.overlap import copy_overlap
+from ...analysis.queue_delays import queue_delays
 from ...analysis.replay import Replays
 from ...analysis.stats import Number, mean, median, quantile
 from ...analysis.table_copies import BLOCK_TABLE, table_buffers
@@ -85,7 +86,8 @@ def gather_copies(
     exposed, shared = _counted(found.steps), _counted(overlap)
     said = recording.reason("copies", "start_ns") if isinstance(recording, Replays) else None
     why_exposed, why_shared = _usual_reason(exposed, said), _usual_reason(shared, said)
-    figures = [_figures(exposed, name, why_exposed) for name in ("copy", "queue_delay", "exposed", "hidden")]
+    figures = [_figures(exposed, name, why_exposed) for name in ("copy", "exposed", "hidden")]
+    figures.append(_delay_figures(recording, buffer, why_exposed))
     figures.append(_figures(shared, "err", why_shared))
     for partner in OVERLAPS:
         figures += [_figures(shared, f"{partner}{bound}", why_shared) for bound in ("", "_min", "_max")]
@@ -128,6 +130,13 @@ def _figures(frame: pd.DataFrame, name: str, reason: str) -> Figures:
     values, valid = ints(frame, f"{name}_ns")
     known = values[valid]
     return Figures(name, len(known), quantile(known, 10), median(known), quantile(known, 90), mean(known), reason)
+
+
+def _delay_figures(recording: TableSource, buffer: str, reason: str) -> Figures:
+    """Quantiles over all copies, those that began before their call returned included: null where they fall on one."""
+    found = queue_delays(recording, buffer)
+    quantiles = (found.quantile(10), found.median(), found.quantile(90))
+    return Figures("queue_delay", len(found.values), *quantiles, found.mean(), found.reason() or reason)
 
 
 def _median_fraction(frame: pd.DataFrame, column: str) -> float | None:
