@@ -2,7 +2,7 @@
 # Our runner under nsys (whole graphs, then node by node) and under torch.profiler, each imported, compared with what
 # its own probe recorded and given away clean; NVIDIA's tables of the same two exports beside them. About a minute:
 #
-#     DEBS=FOLDER benchmarks/gpu/captures.sh OUT        # from the root of the checkout
+#     DEBS=FOLDER benchmarks/gpu/captures.sh OUT        # from the root of the checkout; MODES=torch for one of them
 #
 # Where an nsys leaves a stream without a report (the one inside Nsight Compute does), its importer needs libdw.so.1 and
 # libelf.so.1: DEBS may name a folder with Debian's libdw1 and libelf1. OUT/MODE/{scrub.*,diff.txt,stats_*.csv} and
@@ -37,15 +37,23 @@ beside() { # MODE: NVIDIA's tables of the same capture
 finish() { # MODE FILE: the two views of the run, and the copy that can be given away
   python3 -m stepscope diff "$out/$1/run/recording" "$out/$1/$2" --agree >"$out/$1/diff.txt" 2>&1
   echo "diff $1: exit code $?"
-  python3 -m stepscope import "$out/$1/$2" --scrub-copy "$out/$1/scrub.${2#capture.}" >"$out/$1/scrub.txt" 2>&1
+  python3 -m stepscope import "$out/$1/$2" -o "$out/$1/imported" --scrub-copy "$out/$1/scrub.${2#capture.}" \
+    >"$out/$1/scrub.txt" 2>&1
   echo "scrubbed $1: exit code $?, $(stat -c %s "$out/$1/scrub.${2#capture.}") bytes"
 }
 
-capture graph --graph-trace graph
-capture node --graph-trace node
-capture torch --profiler torch
-for mode in graph node; do { beside $mode >"$out/$mode.log" 2>&1; finish $mode capture.sqlite; } & done
-finish torch capture.json.gz &
+for mode in ${MODES:=graph node torch}; do
+  case $mode in
+    torch) capture torch --profiler torch ;;
+    *) capture "$mode" --graph-trace "$mode" ;;
+  esac
+done
+for mode in $MODES; do
+  case $mode in
+    torch) finish torch capture.json.gz & ;;
+    *) { beside "$mode" >"$out/$mode.log" 2>&1; finish "$mode" capture.sqlite; } & ;;
+  esac
+done
 wait
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 "$nsys" --version

@@ -1,13 +1,13 @@
 """torch.profiler around a run of ours, with the probe's ranges in its trace.
 
-torch.profiler does not see NVTX: while it listens the probe opens `record_function` ranges instead, named
+torch.profiler does not see NVTX: while it listens the probe opens ranges of torch.profiler instead, named
 `stepscope: preprocess` and so on, which importers know.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,14 @@ from ..sources.markers import OWN_PREFIX
 
 
 class RecordFunctions:
-    """A domain as the probe's ranges want one, which opens record_function ranges. Of one thread."""
+    """A domain as the probe's ranges want one, which opens ranges of torch.profiler. Of one thread.
+
+    `record_function` goes through an operator on its way in: 7 to 10 us that would be counted into every phase.
+    `_RecordFunctionFast` takes less than 1 us; its ranges stand among the operators (cpu_op) of the trace.
+    """
 
     def __init__(self) -> None:
-        self._profiler = importlib.import_module("torch.autograd.profiler")
+        self._scope: Callable[[str], Any] = importlib.import_module("torch")._C._profiler._RecordFunctionFast
         self._open: list[Any] = []
 
     def get_event_attributes(self, *, message: str) -> str:
@@ -29,7 +33,7 @@ class RecordFunctions:
 
     def push_range(self, attributes: str) -> None:
         """Open a range inside whatever is open."""
-        scope = self._profiler.record_function(attributes)
+        scope = self._scope(attributes)
         scope.__enter__()
         self._open.append(scope)
 

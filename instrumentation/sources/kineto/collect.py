@@ -16,7 +16,7 @@ import numpy as np
 
 from ..arrays import ABSENT, LONGEST_NS, BoolArray, LongArray, Names, empty, filled, plausible, sizes
 from ..calls import call_of
-from ..markers import marker_of
+from ..markers import OWN_PREFIX, marker_of
 from ..trace import DIRECTIONS, KERNEL, MEMORIES, MEMSET, OP, OVERHEAD, RANGE, UNKNOWN, CopyRows, DeviceRows, HostRows
 from .events import Args, Event
 from .numbers import nanoseconds
@@ -187,13 +187,13 @@ class Collector:
         )
 
     def _named(self, category: int, text: str) -> int:
-        """Code of the name and kind of a host event in one number. Old traces have steps among the operators: a name
-        that marks a step makes a range of it."""
+        """Code of the name and kind of a host event in one number. Old traces have steps among the operators, and our
+        probe's ranges stand there: such a name makes a range of it."""
         if category == _CALL:
             call = call_of(text)
             return self.names.code(call.name) << _KIND_BITS | call.kind
         kind = OVERHEAD if category == _OVERHEAD else OP
-        if category == _RANGE or (category == _OP and marker_of(text) is not None):
+        if category == _RANGE or (category == _OP and (text.startswith(OWN_PREFIX) or marker_of(text) is not None)):
             kind = RANGE
         return self.names.code(text) << _KIND_BITS | kind
 
