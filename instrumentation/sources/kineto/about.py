@@ -13,8 +13,12 @@ _VERSIONS = ("schemaVersion", "cupti_version", "cuda_runtime_version", "cuda_dri
 
 
 def base_ns(metadata: Mapping[str, Any]) -> int:
-    """baseTimeNanoseconds, which the times of newer traces count from; 0 in older ones, whose times are absolute."""
+    """baseTimeNanoseconds, which the times of newer traces count from, as an int, a text or with the fraction 0; 0 in
+    older traces, whose times are absolute."""
     value = metadata.get("baseTimeNanoseconds")
+    if isinstance(value, str):
+        digits = value.removesuffix(".0")
+        value = int(digits) if digits.isdecimal() and len(digits) < 20 else None
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < FURTHEST_NS else 0
 
 

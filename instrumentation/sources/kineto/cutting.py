@@ -10,6 +10,7 @@ and a chunk is decoded where it lies. Copying each chunk between brackets would 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -18,13 +19,15 @@ import msgspec
 
 from ....errors import UsageError
 from .chunks import ChunkReader
-from .events import decode
+from .events import decode, named_numbers
 from .mending import Mended, mend
 
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|args|pid|tid|ts|id)"')
 _COMMA = re.compile(rb"\s*,")
 _OFFSET = re.compile(r"\(byte (\d+)\)")
+_EMPTY = re.compile(r'"(?:[^"\\]|\\.)*"|:\s*(?=[,}])', re.DOTALL)
+_HEAD = msgspec.json.Decoder(dict[str, Any], float_hook=str)
 _TRIES = 16
 _MIN_BYTES = 1 << 21
 _MAX_HEAD_BYTES = 1 << 27
@@ -47,6 +50,7 @@ class EventStream:
         self._offset = 0
         self._ended = False
         self._read = 0
+        self._commas = 0
         self.metadata: dict[str, Any] = {}
         self.lost = 0
         self.repaired = 0
@@ -126,12 +130,26 @@ class EventStream:
                 return self._decoded(end + 1), end + 1 + _comma(self._buffer, end + 1), False
             except msgspec.DecodeError as error:
                 place = _place(error, end)
+                if self._without_comma(error, place):
+                    continue
                 if "trailing characters" in str(error):
                     return decode(bytes(self._buffer[:place])), place, True
                 if place < end:
                     return self._mended(end + 1, place, error)
             stop = end
         return None
+
+    def _without_comma(self, error: msgspec.DecodeError, place: int) -> bool:
+        """Whether the decoder met a comma behind the last of a list, which is blanked then: some writers leave one
+        behind the last event, and nothing is lost by it. `_TRIES` times a file: then the file is a damaged one."""
+        if "trailing comma in array" not in str(error) or self._commas >= _TRIES:
+            return False
+        comma = self._buffer.rfind(b",", 0, place + 1)
+        if comma < 0 or self._buffer[comma + 1 : place + 1].strip() not in (b"", b"]"):
+            return False
+        self._commas += 1
+        self._buffer[comma] = ord(" ")
+        return True
 
     def _mended(self, stop: int, place: int, error: msgspec.DecodeError) -> tuple[list[Any], int, bool]:
         found = self._mend(stop, place, error, whole=True)
@@ -168,6 +186,8 @@ class EventStream:
             return events
         except msgspec.DecodeError as error:
             place = _place(error, len(text))
+            if self._without_comma(error, place):
+                return self._last()
             if "trailing characters" in str(error):
                 events = decode(text[:place])
                 self._consume(place)
@@ -232,13 +252,22 @@ class EventStream:
 
 
 def _object(text: bytes) -> dict[str, Any] | None:
-    """The object that `text` opens and does not close; None where it is no JSON."""
-    body = text.rstrip().removesuffix(b",")
+    """The object that `text` opens and does not close; None where it is no JSON. Some writers leave a value empty, or
+    write NaN: such a value becomes null. Numbers with a fraction stay text."""
+    body = text.rstrip().removesuffix(b",") + b"}"
     try:
-        found = msgspec.json.decode(body + b"}", type=dict[str, Any])
+        return _HEAD.decode(body)
     except (msgspec.DecodeError, RecursionError):
+        return _tolerant_object(body.decode("utf-8", "replace"))
+
+
+def _tolerant_object(text: str) -> dict[str, Any] | None:
+    filled = _EMPTY.sub(lambda match: match[0] if match[0][0] == '"' else ":null", named_numbers(text))
+    try:
+        found = json.loads(filled, strict=False, parse_float=str, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
         return None
-    return found
+    return found if isinstance(found, dict) else None
 
 
 def _comma(buffer: bytearray, place: int) -> int:

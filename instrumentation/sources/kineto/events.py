@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from typing import Any, Union
 
 import msgspec
@@ -42,6 +43,9 @@ _OTHERS = [
 _DECODER = msgspec.json.Decoder(list[Union[tuple([Event, *_OTHERS])]], float_hook=str)  # type: ignore[misc]  # noqa: UP007
 _ANY = msgspec.json.Decoder(list[Any], float_hook=str)
 _CONTROL = json.JSONDecoder(strict=False, parse_float=str, parse_constant=str)
+_BARE = re.compile(r'"(?:[^"\\]|\\.)*"|-?\b(?:nan|inf)\b|,(?=\s*\])', re.DOTALL)
+"""A string, or a number as C prints one that is none (Python knows these as NaN and Infinity only), or a comma behind
+the last of a list."""
 _ONE_BYTE_EACH = "stepscope-one-byte-each"
 codecs.register_error(_ONE_BYTE_EACH, lambda error: ("?" * (error.end - error.start), error.end))  # type: ignore[attr-defined]
 
@@ -51,7 +55,8 @@ def decode(text: bytes | memoryview) -> list[Any]:
 
     Raises msgspec.DecodeError for what is no JSON; places in it are those of `text`.
 
-    Bytes that are no UTF-8 and raw control characters inside strings break no structure: they are accepted.
+    Bytes that are no UTF-8, raw control characters and halves of surrogate pairs inside strings, and numbers that are
+    none (NaN, inf) break no structure: they are accepted.
     """
     try:
         found: list[Any] = _DECODER.decode(text)
@@ -63,8 +68,8 @@ def decode(text: bytes | memoryview) -> list[Any]:
     except msgspec.DecodeError as error:
         if "UTF-8" in str(error):
             return decode(_one_byte_each(text).encode())
-        if "invalid character" in str(error):
-            return _with_control_characters(text, error)
+        if _harmless(error):
+            return _tolerant(text, error)
         raise
 
 
@@ -77,9 +82,14 @@ def _lenient(text: bytes | memoryview) -> list[Any]:
     except msgspec.DecodeError as error:
         if "UTF-8" in str(error):
             return _lenient(_one_byte_each(text).encode())
-        if "invalid character" in str(error):
-            return _with_control_characters(text, error)
+        if _harmless(error):
+            return _tolerant(text, error)
         raise
+
+
+def _harmless(error: msgspec.DecodeError) -> bool:
+    """Whether what the decoder met may be something that breaks no structure."""
+    return "invalid character" in str(error) or "surrogate" in str(error)
 
 
 def _one_byte_each(text: bytes | memoryview) -> str:
@@ -87,18 +97,36 @@ def _one_byte_each(text: bytes | memoryview) -> str:
     return bytes(text).decode("utf-8", _ONE_BYTE_EACH)
 
 
-def _with_control_characters(text: bytes | memoryview, error: msgspec.DecodeError) -> list[Any]:
-    """What Python's own decoder makes of it, which can be told to accept them."""
+def _tolerant(text: bytes | memoryview, error: msgspec.DecodeError) -> list[Any]:
+    """What Python's own decoder makes of it, which can be told to accept control characters, halves and NaN."""
     content = _one_byte_each(text)
-    try:
-        values, end = _CONTROL.raw_decode(content)
-    except (ValueError, RecursionError):
+    found = _python_value(content) or _python_value(named_numbers(content))
+    if found is None or not isinstance(found[0], list):
         raise error from None
+    values, end = found
     rest = content[end:].lstrip(" \t\r\n")
     if rest:
         place = len(content[: len(content) - len(rest)].encode()) + 1
         raise msgspec.DecodeError(f"JSON is malformed: trailing characters (byte {place})") from None
     return [_event(value) for value in values]
+
+
+def _python_value(content: str) -> tuple[Any, int] | None:
+    try:
+        return _CONTROL.raw_decode(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def named_numbers(content: str) -> str:
+    """nan, -inf as C prints them become NaN, a comma behind the last of a list a blank: all places stay as they are."""
+    return _BARE.sub(_readable, content)
+
+
+def _readable(match: re.Match[str]) -> str:
+    if match[0][0] == '"':
+        return match[0]
+    return " " if match[0] == "," else "NaN".rjust(len(match[0]))
 
 
 def _event(value: object) -> Event:
@@ -116,11 +144,16 @@ def _args(value: dict[str, object]) -> Args:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    """A text that can be written: halves of surrogate pairs become question marks."""
+    if not isinstance(value, str):
+        return ""
+    return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
 
 def _id(value: object) -> int | str | None:
-    return value if isinstance(value, (int, str)) and not isinstance(value, bool) else None
+    if isinstance(value, str):
+        return _text(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _whole(value: object) -> int | None:

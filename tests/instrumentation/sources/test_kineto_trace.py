@@ -236,6 +236,29 @@ class TestDamage:
         path.write_bytes(self.text(made, "A", "B").replace(b'"A"', b'"a\tb"').replace(b'"B"', b'"b\xff"'))
         assert [row["name"] for row in spans(path)] == ["a\tb", "b?"]
 
+    @pytest.mark.parametrize("word", [b"NaN", b"-Infinity", b"nan", b"-nan", b"inf", b"-inf"])
+    def test_numbers_that_are_none_break_nothing(self, made, tmp_path, word):
+        # GIVEN such a number in the head, in an event and behind the events, and its letters inside a name
+        text = self.text(made, "inf: nan", "norm").replace(b'"stream": 7', b'"stream": 7, "GB/s": ' + word)
+        path = tmp_path / "t.json"
+        path.write_bytes(b'{"x": ' + word + b", " + text[1:-1] + b', "y": [' + word + b"]}")
+        for options in (None, SALVAGE):
+            capture = read_capture(path, options)
+            assert capture.tables["spans"]["name"].to_pylist() == ["inf: nan", "norm"]
+            assert capture.tables["spans"]["correlation"].to_pylist() == [1, 2]
+            assert not capture.meta.configuration["lost_events"]
+
+    def test_empty_values_commas_and_half_characters_break_nothing(self, made, tmp_path, monkeypatch):
+        # GIVEN a value left empty before and behind the events, a comma behind the last one, and half an emoji
+        monkeypatch.setattr(cutting, "_MIN_BYTES", 700)
+        text = self.text(made, *(f"k{n}" for n in range(9)), "E").replace(b'"E"', b'"a\\ud83d"')
+        tail = b', "baseTimeNanoseconds": "1000000000000000000", "deviceProperties": [{"id": 0}, {"id": 1}], "cupti": }'
+        path = tmp_path / "t.json"
+        path.write_bytes(b'{"rocm": ,' + text[1:-1].rstrip().removesuffix(b"]") + b" ,\n]" + tail)
+        rows = spans(path)
+        assert [row["name"] for row in rows] == [*(f"k{n}" for n in range(9)), "a?"]
+        assert rows[0]["start_ns"] == 10**18 + 1_000_000
+
     @pytest.mark.parametrize("packed", [False, True])
     def test_salvage_gives_exactly_the_prefix(self, made, tmp_path, packed, monkeypatch):
         monkeypatch.setattr(cutting, "_MIN_BYTES", 700)
