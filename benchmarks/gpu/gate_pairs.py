@@ -170,14 +170,15 @@ def raw(series: Series, metric: str) -> dict[str, Any]:
             "head_first": pairs.head_first.astype(int), "dropped": pairs.dropped.astype(int)}  # fmt: skip
 
 
-def planted(found: Found, sd: float, limits: Limits) -> dict[str, Any]:
+def planted(found: Found, spreads: Mapping[str, float], limits: Limits) -> dict[str, Any]:
+    """By the largest spread that any point has in the metric; of the forward, the device's."""
     first, fresh = series_of(found.first, PLANTED), series_of(found.fresh, PLANTED)
     whole = len(fresh.launches) >= limits.min_launches
     told_by = {}
     for metric in (PERIOD, DEVICE, FORWARD):
         if metric in first.metrics("base"):
             data = PointData(PLANTED, metric, first.pairs(metric), fresh.pairs(metric) if whole else None)
-            verdict = judge_point(data, sd, limits)
+            verdict = judge_point(data, spreads.get(metric, spreads.get(DEVICE, 0.0)), limits)
             told_by[metric] = {
                 "verdict": verdict.verdict.value, "reason": verdict.reason.value, "stage": verdict.stage,
                 **(plain(verdict.figures) or {}), "first": verdict.effects, "fresh": verdict.fresh_effects,
@@ -194,7 +195,7 @@ def results(found: Found, limits: Limits, about: Mapping[str, Any]) -> dict[str,
                      for stage in stages.values() for launched in stage],
         "points": {}, "raw": {},
     }  # fmt: skip
-    spreads = []
+    spreads: dict[str, float] = {}
     for name in (*POINTS, PLANTED):
         series = series_of(found.first, name)
         if not series.launches:
@@ -206,12 +207,13 @@ def results(found: Found, limits: Limits, about: Mapping[str, Any]) -> dict[str,
         }  # fmt: skip
         if name != PLANTED and len(series.launches) >= limits.min_launches:
             told_of["points"][name] = {m: self_comparisons(found, name, m, limits) for m in metrics}
-            spreads += [one["sd_AA_of_a_launch"] for one in told_of["points"][name].values()]
+            for metric, one in told_of["points"][name].items():
+                spreads[metric] = max(spreads.get(metric, 0.0), one["sd_AA_of_a_launch"])
             blocks = [block for one in series.launches for arm in ARMS for block in one.conditions[arm]]
             told_of["points"][name]["machine"] = told(blocks, series.drops)
         told_of["environment"] = dict(series.launches[0].opened["base"]["environment"])
     if spreads and len(series_of(found.first, PLANTED).launches) >= limits.min_launches:
-        told_of["planted"] = planted(found, max(spreads), limits)
+        told_of["planted"] = planted(found, spreads, limits)
     return told_of
 
 
