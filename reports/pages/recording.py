@@ -18,14 +18,16 @@ from .headline import headline_section
 from .padding import padding_section
 from .phases import phases_section
 from .timeline import timeline_section
+from .verdict import verdict_section
 
 
 def recording_document(view: RecordingView) -> Document:
-    """All sections in the order of reading: answers, evidence, where it comes from, what is missing."""
+    """All sections in the order of reading: the verdict, answers, evidence, where it comes from, what is missing."""
     origin, meta = view.origin, view.meta
     phase_reasons = {note.column: note.reason for note in meta.diagnostics if note.table == "phases"}
     phase_reasons |= {f"steps.{note.column}": note.reason for note in meta.diagnostics if note.table == "steps"}
     sections = (
+        verdict_section(view),
         headline_section(view),
         phases_section(view.phases, origin, phase_reasons),
         timeline_section(view.timelines, origin, "the recording holds no step with a start and an end"),

@@ -11,8 +11,9 @@ from ...analysis.tables import floats
 from ..document import Cell, Missing, Quantity, Section
 from ..formatting import count, duration, percent
 from ..metrics import unit_of
-from ..views.axes import GRAPH_MODE, extreme, number_of, paired_difference, setting
+from ..views.axes import GRAPH_MODE, extreme, number_of, setting
 from ..views.sweep import SweepPoint, SweepView
+from ..views.turns import Turns, in_turns
 from .headline import answer
 
 _PHASES = ("preprocess", "forward", "sample", "between_steps")
@@ -156,12 +157,35 @@ def _padding(sweep: SweepView) -> str:
 
 
 def _graphs(sweep: SweepView) -> str:
-    """What replay was worth in the period, from points that differ in the graph mode only."""
-    found = paired_difference(sweep, GRAPH_MODE, "none", "full", "period_p50_ns")
-    if found is None:
-        return ""
-    verb = "shortens" if found.median < 0 else "lengthens"
-    return (
-        f" Against eager launches replay {verb} the median period by {duration(abs(found.median))} in the median of"
-        f" {found.pairs} pairs of points ({duration(found.smallest)} to {duration(found.largest)})."
-    )
+    """What replay is worth in the period, of points that took turns; of separate runs only that they cannot tell."""
+    found = in_turns(sweep, GRAPH_MODE, "none", "full")
+    judged = [(own.mean, own.low, own.high) for own in found.took_turns if own.low is not None and own.high is not None]
+    if judged:
+        longer = [mean for mean, low, _ in judged if low > 0]
+        shorter = [mean for mean, _, high in judged if high < 0]
+        parts = [
+            f"{word} in {len(values)} ({_range([abs(value) for value in values], duration)})"
+            for word, values in (("shorter", shorter), ("longer", longer)) if values
+        ]
+        if unresolved := len(judged) - len(longer) - len(shorter):
+            parts.append(f"neither for certain in {unresolved}")
+        return (
+            f" Of the {len(judged)} settings whose graph modes took turns, replay makes the period"
+            f" {', '.join(parts)} (95 % intervals over launches)."
+        )
+    return _unjudged(found)
+
+
+def _unjudged(found: Turns) -> str:
+    if found.took_turns:
+        means = _range([own.mean for own in found.took_turns], duration)
+        return (
+            f" Where graph modes took turns, in one launch, a replayed step's period less an eager one's is {means}:"
+            " no interval before there are several (--param repeats=5)."
+        )
+    if found.apart:
+        return (
+            " What replay is worth in the period, separate runs do not tell: graph modes have to take turns in one"
+            " process, in several launches (--param interleave=graph_mode --param repeats=5)."
+        )
+    return ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import median
 
 from .sweep import Number, SweepPoint, SweepView
 
@@ -77,36 +76,6 @@ def mean_metric(points: list[SweepPoint], metric: str) -> float | None:
     """The mean of a metric over the points that have it (repeats of one setting); None where none has it."""
     known = [float(value) for point in points if (value := point.metrics.get(metric)) is not None]
     return sum(known) / len(known) if known else None
-
-
-@dataclass(frozen=True, slots=True)
-class PairedDifference:
-    """`metric` at value `b` of a parameter minus at `a`, over pairs of points that are equal in all the rest."""
-
-    pairs: int
-    median: float
-    smallest: float
-    largest: float
-
-
-def paired_difference(sweep: SweepView, parameter: str, a: str, b: str, metric: str) -> PairedDifference | None:
-    """None where no pair has the metric on both sides."""
-    left, right = (_by_rest(sweep, parameter, value, metric) for value in (a, b))
-    differences = [right[rest] - left[rest] for rest in left if rest in right]
-    if not differences:
-        return None
-    return PairedDifference(len(differences), median(differences), min(differences), max(differences))
-
-
-def _by_rest(sweep: SweepView, parameter: str, value: str, metric: str) -> dict[tuple[str, ...], float]:
-    """The metric (mean of repeats) of the points with this value, by all other varying parameters."""
-    others = [name for name in sweep.varying if name != parameter]
-    groups: dict[tuple[str, ...], list[SweepPoint]] = {}
-    for point in sweep.measured:
-        if point.value(parameter) == value:
-            groups.setdefault(tuple(point.value(name) for name in others), []).append(point)
-    means = {rest: mean_metric(points, metric) for rest, points in groups.items()}
-    return {rest: mean for rest, mean in means.items() if mean is not None}
 
 
 def extreme(sweep: SweepView, metric: str, choose: Callable[..., SweepPoint]) -> SweepPoint | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from ...analysis.advice import Advice, advice, host_waits
 from ...analysis.gaps import Gaps, gaps
 from ...analysis.padding import Padding, padding
 from ...analysis.pinned import pinned_reuse
@@ -32,6 +33,7 @@ class RecordingView:
     pinned: pd.DataFrame
     padding: Padding
     gaps: Gaps
+    advice: tuple[Advice, ...]
     timelines: tuple[StepTimeline, ...]
     tables: Mapping[str, pd.DataFrame]
 
@@ -44,10 +46,13 @@ class RecordingView:
 def gather_recording(recording: RecordingLike, name: str) -> RecordingView:
     """Run the analysis on every question of the page."""
     replayed = replays(recording)  # the timelines are built once for all questions
-    copies = gather_copies(replayed, configuration=recording.meta.configuration)
+    configuration = recording.meta.configuration
+    copies = gather_copies(replayed, configuration=configuration)
+    answers = zip(copies.what_if, copies.checks, strict=True)
     return RecordingView(
         name=name, meta=recording.meta, calibration=recording.table("calibration"), phases=gather_phases(replayed),
         copies=copies, pinned=pinned_reuse(replayed), padding=padding(replayed), gaps=gaps(replayed),
+        advice=advice(answers, host_waits(replayed), configuration),
         timelines=gather_timelines(replayed, copies.exposure.steps),
         tables={table: recording.table(table) for table in TABLES},
     )

@@ -33,7 +33,7 @@ class Report:
 def recording_report(view: RecordingView, summary: Summary) -> Report:
     """A recording's figures and its metric row; the recording's own tables stay in its Parquet files."""
     content = {
-        "meta": msgspec.to_builtins(view.meta), "summary": summary, "phases": view.phases,
+        "meta": msgspec.to_builtins(view.meta), "summary": summary, "advice": view.advice, "phases": view.phases,
         "copies": view.copies, "buffers": view.pinned, "padding": view.padding, "gaps": view.gaps,
         "timelines": view.timelines,
     }

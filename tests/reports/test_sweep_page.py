@@ -11,7 +11,7 @@ from stepscope.reports import SweepPoint, SweepView, render_sweep
 from stepscope.reports.metrics import plot_title, title_of, unit_of
 from stepscope.reports.pages.sweep_charts import cloud_chart, heat_chart, lines_chart
 from stepscope.reports.pages.sweep_headline import sweep_headline
-from stepscope.reports.views.axes import Axes, axes_of, paired_difference, values_of
+from stepscope.reports.views.axes import Axes, axes_of, values_of
 
 ROWS, WIDTH, ORDER = "workload.settings.num_reqs", "runner.table_width", "runner.commit_order"
 
@@ -88,12 +88,6 @@ def test_a_sweep_of_one_point_still_has_a_page():
     page = render_sweep(sweep_of({"a": 1}), "html")
     assert "Every point" in page
     assert heat_chart(sweep_of({"a": 1})) is None
-
-
-def test_paired_difference_pairs_points_that_differ_in_one_parameter_only(sweeps):
-    found = paired_difference(sweeps(), ORDER, "first", "last", "period_p50_ns")
-    assert (found.pairs, found.smallest, found.largest) == (4, 512, 65_536)
-    assert paired_difference(sweeps(), ORDER, "first", "nowhere", "period_p50_ns") is None
 
 
 def test_arms_stand_side_by_side(sweeps):

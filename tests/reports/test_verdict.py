@@ -1,0 +1,55 @@
+"""The first section of a recording's page: what binds the step, what to mend first, what to try."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from stepscope.instrumentation.recording.reader import Recording
+from stepscope.reports import render
+from stepscope.reports.pages.verdict import verdict_section
+from stepscope.reports.views.recording import gather_recording
+
+
+def words(recording) -> str:
+    return " ".join(render(recording, "text", name="x").split())
+
+
+def test_it_stands_first_and_names_what_binds(recordings) -> None:
+    text = words(recordings(6))
+    assert text.index("Why a step takes so long, and what to try") < text.index("Four questions")
+    assert "A step takes 1.00 ms; the host's largest part, waits included, is sample, 500 µs" in text
+
+
+@pytest.mark.parametrize(("hazard", "said"), [
+    ("observed", "slots of block_table were overwritten"), ("possible", "slots of block_table could be overwritten"),
+])
+def test_wrong_data_comes_before_any_time(recordings, hazard: str, said: str) -> None:
+    recording = recordings(6)
+    buffers = recording.tables["buffers"]
+    buffers.loc[(buffers["step"] == 5) & (buffers["buffer"] == "block_table"), "hazard"] = hazard
+    assert f"First mend what is wrong: {said} while their copy was in flight." in words(recording)
+
+
+def test_pageable_staging_is_told_to_be_pinned(recordings) -> None:
+    recording = recordings(6)
+    recording.tables["buffers"]["memory"] = "pageable"
+    assert "it is pageable, so the host waits inside each copy's call (staging: pinned_ring)." in words(recording)
+
+
+def test_each_change_has_the_command_that_measures_it(recordings) -> None:
+    # GIVEN a synchronous run of our runner whose host waits 300 of 1,000 us in each step
+    made = recordings(6)
+    configuration = {**made.meta.configuration, "runner": {"token_handoff": "sync"}}
+    recording = Recording(msgspec.structs.replace(made.meta, configuration=configuration), made.tables)
+    recording.tables["steps"]["host_wait_ns"] = 300_000
+    section = verdict_section(gather_recording(recording, "x"))
+    # THEN two steps in flight are worth that at most, and the page says how to find out
+    table = next(block for block in section.blocks if type(block).__name__ == "Table")
+    row = next(row.cells for row in table.rows if "two steps in flight" in str(row.cells[0]))
+    assert (row[1].value, row[2].value, row[3]) == (300_000, 0.3, "at most")
+    facts = next(block for block in section.blocks if type(block).__name__ == "Facts")
+    assert dict(facts.items)["two steps in flight"].startswith("perf sweep RECORDING --param token_handoff=sync,async")
+    found = json.loads(render(recording, "json", name="x"))["content"]["advice"]
+    assert [own["change"] for own in found if own["basis"] == "at most"] == ["two steps in flight"]
