@@ -13,12 +13,14 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Protocol
 
+from .host_speed import HostSpeed
 from .loop import LoopLimits
 from .plan import Point
 from .spec import MeasureSpec
 
 Blocks = list[dict[str, object]]
-"""One arm's blocks, as they are stored: {"order": place among all arms' blocks, "periods_ns": [one a step]}."""
+"""One arm's blocks, as they are stored: {"order": place among all arms' blocks, "periods_ns": [one a step]}; with
+`gauge_ns`, the slower of the core's speeds before and behind it, where the host was gauged (`host_speed`)."""
 
 
 def turns(arms: int, blocks: int) -> list[int]:
@@ -68,12 +70,13 @@ def warm_up(sessions: Sequence[TakesTurns], interrupted: Callable[[], bool] = la
 
 
 def take_turns(
-    sessions: Sequence[TakesTurns], measure: MeasureSpec, interrupted: Callable[[], bool] = lambda: False
-) -> list[Blocks]:
+    sessions: Sequence[TakesTurns], measure: MeasureSpec, interrupted: Callable[[], bool] = lambda: False,
+    speed: HostSpeed | None = None,
+) -> list[Blocks]:  # fmt: skip
     """The blocks of each session, which is warm.
 
     Each block begins with steps that are not counted, because the caches are another arm's, and ends with one, because
-    the last period would be that of the other arms. Their rows carry `warmup`.
+    the last period would be that of the other arms. Their rows carry `warmup`. `speed` gauges the host beside them.
     """
     found: list[Blocks] = [[] for _ in sessions]
     for order, arm in enumerate(turns(len(sessions), measure.blocks)):
@@ -81,9 +84,12 @@ def take_turns(
             break
         session = sessions[arm]
         session.activate()
+        gauge_ns = None if speed is None else speed.rested_ns()
         starts = session.block(measure.settle_steps, measure.block_steps, interrupted)
         periods = [later - earlier for earlier, later in pairwise(starts)]
         found[arm].append({"order": order, "periods_ns": periods})
+        if speed is not None and gauge_ns is not None:
+            found[arm][-1]["gauge_ns"] = max(gauge_ns, speed.gauge_ns())
     return found
 
 

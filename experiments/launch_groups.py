@@ -19,6 +19,7 @@ from ..analysis.step_series import step_series
 from ..instrumentation.recording.meta import Diagnostic, SweepKeys
 from ..instrumentation.recording.reader import Recording
 from .axes import dig
+from .host_speed import OF_PROCESS, HostSpeed
 from .interleaved import Blocks, TakesTurns, rotated, take_turns, warm_up
 from .one_runner import AXIS, HeldRows, OneRunner
 from .plan import Point, parameters
@@ -64,7 +65,7 @@ def measure_launch(
             group = stack.enter_context(closing(make_group(points, folders)))
             warm_up(group.arms, interrupted)
         with turns.measuring():
-            found = take_turns(group.arms, points[0].spec.measure, interrupted)
+            found = take_turns(group.arms, points[0].spec.measure, interrupted, speed_of(points[0]))
             if interrupted():
                 return
             group.end()
@@ -74,6 +75,11 @@ def measure_launch(
                 measured = group.measured(number)
                 own = with_series(blocks, measured.recording) if keeps_blocks_only(point) else blocks
                 yield point, folder, measured, own
+
+
+def speed_of(point: Point) -> HostSpeed | None:
+    """Gauged are launches that live side by side, unless their times are modelled."""
+    return OF_PROCESS if point.spec.measure.resident and point.spec.device != "sim" else None
 
 
 def make_group(points: Sequence[Point], folders: Sequence[Path]) -> Group:

@@ -2,13 +2,13 @@
 
     Level(cell, arm, series)             the median step, or with by="turn" the median turn        ns
     Difference(cell, left, right, ..)    the median of left - right over steps in the same place, or over turns
-    ratio(cell, left, right, ..)         one level over another
+    Ratio(cell, left, right, ..)         the median of left / right over rounds
     Share(part, whole)                   one figure over another one of the same launch
     Removed(left, taken)                 1 - left / taken
     Less(left, right)                    one figure minus another one of the same launch
 
 Intervals may be as wide as the times behind them: a time is known well enough when its half-width is at most 5 us or
-2 % of it, whichever is more, and a difference when that is so for its right arm. What is divided passes that on.
+2 % of it, whichever is more, and a difference when that is so of its longer arm. What is divided passes that on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from .paired import pairs, turn_means, turn_pairs, values
+from .paired import OfRound, over_rounds, step_differences, step_ratio, turn_difference, turn_means, turn_ratio, values
 from .points import PERIOD, ClaimData, Where
 
 Unit = Literal["ns", "1"]
@@ -92,17 +92,39 @@ class Difference:
 
     def by_launch(self, data: ClaimData) -> ByLaunch:
         """See Figure."""
-        left, right = data.arm(self.where, self.left), data.arm(self.where, self.right)
-        read = pairs if self.by == "step" else turn_pairs
-        found = {launch: read(point, right[launch], self.series) for launch, point in left.items() if launch in right}
-        return {
-            launch: float(statistics.median([mine - other for mine, other in both]))
-            for launch, both in found.items() if both
-        }  # fmt: skip
+        of_round = step_differences if self.by == "step" else turn_difference
+        return _by_launch(self, data, of_round)
 
     def allowed(self, data: ClaimData) -> float | None:
         """See Figure."""
-        return Level(self.where, self.right, self.series, self.by).allowed(data)
+        levels = [mean(Level(self.where, arm, self.series, self.by).by_launch(data)) for arm in (self.left, self.right)]
+        known = [level for level in levels if level is not None]
+        return time_allowed(max(known)) if len(known) == len(levels) else None
+
+    def missing(self, data: ClaimData) -> str:
+        """See Figure."""
+        return data.reason(self.where, (self.left, self.right))
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """`left` / `right`, a median over rounds."""
+
+    where: Where
+    left: str
+    right: str
+    series: str = PERIOD
+    by: By = "step"
+    unit: Unit = "1"
+
+    def by_launch(self, data: ClaimData) -> ByLaunch:
+        """See Figure."""
+        return _by_launch(self, data, step_ratio if self.by == "step" else turn_ratio)
+
+    def allowed(self, data: ClaimData) -> float | None:
+        """See Figure."""
+        left, right = (Level(self.where, arm, self.series, self.by) for arm in (self.left, self.right))
+        return Share(left, right).allowed(data)
 
     def missing(self, data: ClaimData) -> str:
         """See Figure."""
@@ -180,9 +202,11 @@ class Less:
         return (self.right if self.left.by_launch(data) else self.left).missing(data)
 
 
-def ratio(where: Where, left: str, right: str, series: str = PERIOD, by: By = "step") -> Share:
-    """The level of `left` over that of `right`."""
-    return Share(Level(where, left, series, by), Level(where, right, series, by))
+def _by_launch(figure: Difference | Ratio, data: ClaimData, of_round: OfRound) -> ByLaunch:
+    left, right = data.arm(figure.where, figure.left), data.arm(figure.where, figure.right)
+    both = {launch: (point, right[launch]) for launch, point in left.items() if launch in right}
+    found = {launch: over_rounds(*points, figure.series, of_round) for launch, points in both.items()}
+    return {launch: value for launch, value in found.items() if value is not None}
 
 
 def mean(by_launch: ByLaunch) -> float | None:

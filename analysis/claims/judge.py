@@ -11,6 +11,8 @@ A finding is over launches: the mean and Student's 95 % interval. Against the ra
 All met: the claim holds. Some met and some broken: it holds where they are met. None met and some broken: it does not
 hold. Otherwise it is undecided.
 
+A figure of the host is of the turns in which the host was at its best, a premise of all turns.
+
 A premise is asked of each launch: one that does not meet it is left out, because it measured something else. Where most
 launches are, or where no launch measured it, the claim is undecided.
 """
@@ -97,7 +99,8 @@ def judge(claim: Claim, data: ClaimData) -> JudgedClaim:
     if unmet:
         left_out = set()
     kept = ClaimData([point for point in data.points if point.launch not in left_out])
-    findings = tuple(judge_finding(finding, kept) for finding in claim.findings)
+    quick = kept.quick()
+    findings = tuple(judge_finding(one, quick if one.bound == "host" else kept) for one in claim.findings)
     return JudgedClaim(claim, _verdict(findings, unmet), findings, premises, tuple(sorted(left_out)))
 
 

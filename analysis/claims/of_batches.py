@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .claim import Claim, Finding
-from .figures import Difference, Level, Removed, ratio
+from .figures import Difference, Level, Ratio, Removed
 from .points import Where
 
 ROWS = "workload.settings.num_reqs"
@@ -15,13 +15,14 @@ BUILD, SLOTS, UPDATE, WAIT = "build_indices_ns", "slot_mapping_ns", "update_stat
 
 
 def _gather(rows: int, low: float | None, high: float | None, expected: str) -> Finding:
-    where, words = {ROWS: rows}, f"{rows} row{'s' if rows > 1 else ''}"
+    where, words = {ROWS: rows, **QUIET}, f"{rows} row{'s' if rows > 1 else ''}"
     return Finding(
         f"index building, cat - index_select, {words}", Difference(where, "cat", "index_select", BUILD), words, low,
-        high, expected, "host", ratio(where, "cat", "index_select", BUILD),
+        high, expected, "host", Ratio(where, "cat", "index_select", BUILD),
     )  # fmt: skip
 
 
+_MOST = {ROWS: 1024, **QUIET}
 E7 = Claim(
     "E7",
     "Gathering the tokens by one index_select beats a list of slices from 16 rows on, by 200 us or more at 256 rows and"
@@ -32,8 +33,8 @@ E7 = Claim(
         _gather(16, 0.0, None, "crossover below 16 rows"),
         _gather(256, 200 * US, None, "about 2 us a row"),
         _gather(1024, 1000 * US, None, "about 2 us a row"),
-        Finding("index building, index_select, 1024 rows", Level({ROWS: 1024}, "index_select", BUILD), bound="host",
-                expected="25 to 50 us", same=ratio({ROWS: 1024}, "cat", "index_select", BUILD)),
+        Finding("index building, index_select, 1024 rows", Level(_MOST, "index_select", BUILD), bound="host",
+                expected="25 to 50 us", same=Ratio(_MOST, "cat", "index_select", BUILD)),
     ), spec="e07_token_gather.yaml",
 )  # fmt: skip
 
@@ -42,7 +43,7 @@ def _slots(tokens: int, arm: str, low: float | None, high: float | None, expecte
     where = {TOKENS: tokens, **QUIET}
     return Finding(
         f"slot mapping on the host, {arm} - triton, {tokens} tokens", Difference(where, arm, "triton", SLOTS),
-        f"{tokens} tokens", low, high, expected, "host", ratio(where, arm, "triton", SLOTS),
+        f"{tokens} tokens", low, high, expected, "host", Ratio(where, arm, "triton", SLOTS),
     )  # fmt: skip
 
 
@@ -58,14 +59,14 @@ E8 = Claim(
     ), spec="e08_slot_mapping.yaml",
 )  # fmt: skip
 
-SAME: Where = {"workload.regime": "steady", "workload.settings.prompt_len": 128}
-LONG: Where = {"workload.regime": "steady", "workload.settings.prompt_len": 8192}
-TURNING: Where = {"workload.regime": "alternating"}
+SAME: Where = {"workload.regime": "steady", "workload.settings.prompt_len": 128, **QUIET}
+LONG: Where = {"workload.regime": "steady", "workload.settings.prompt_len": 8192, **QUIET}
+TURNING: Where = {"workload.regime": "alternating", **QUIET}
 
 
 def _state(where: Where, left: str, right: str, words: str, low: float | None, high: float | None) -> Finding:
     return Finding(
-        f"state update, {left} / {right}, {words}", ratio(where, left, right, UPDATE), words, low, high,
+        f"state update, {left} / {right}, {words}", Ratio(where, left, right, UPDATE), words, low, high,
         "3 or more" if low == 3 else "0.8 to 1.2" if low else "", "host",
     )  # fmt: skip
 
@@ -74,8 +75,8 @@ E9 = Claim(
     "E9",
     "A persistent batch updates its state at a third of the cost of a rebuilt one, or less, when the batch stays the"
     " same; when every step changes all of it the two cost the same within 20 %.",
-    "`batch_state`: persistent, rebuild, stable_slots", "256 rows; the same rows in every step, contexts of 128 and 8k;"
-    " two halves in turns, contexts of 128",
+    "`batch_state`: persistent, rebuild, stable_slots", "the same rows in every step: 256 with contexts of 128, 64 with"
+    " contexts of 8k; all rows change: two halves of 512 in turns, contexts of 128",
     (
         _state(SAME, "rebuild", "persistent", "same rows, 128 tokens", 3.0, None),
         _state(LONG, "rebuild", "persistent", "same rows, 8k tokens", 3.0, None),
@@ -96,12 +97,12 @@ def _scatter(where: Where) -> Difference:
 def _handoff(rows: int) -> tuple[Finding, ...]:
     where = {**_STEADY, ROWS: rows}
     return (
-        Finding(f"period, async_slice / sync, {rows} rows", ratio(where, "async_slice", "sync", by="turn"),
+        Finding(f"period, async_slice / sync, {rows} rows", Ratio(where, "async_slice", "sync", by="turn"),
                 f"{rows} rows are faster with two steps in flight", None, 0.95, "host + device becomes their maximum",
                 "host"),
         Finding(f"period, async_scatter - async_slice, {rows} rows", _scatter(where),
                 f"a map costs little with {rows} rows", None, 30 * US, "+10 to +30 us", "host",
-                ratio(where, "async_scatter", "async_slice", by="turn")),
+                Ratio(where, "async_scatter", "async_slice", by="turn")),
         Finding(f"share of the period in which the host works, async_slice, {rows} rows",
                 Removed(Level(where, "async_slice", WAIT, "turn"), Level(where, "async_slice", by="turn")),
                 bound="host"),
@@ -118,6 +119,6 @@ E15 = Claim(
         *_handoff(64), *_handoff(256),
         Finding("period, async_scatter - async_slice, rows change", _scatter(_CHURN),
                 "a map is no slower where rows change", None, 0.0, "the slice has to wait", "host",
-                ratio(_CHURN, "async_scatter", "async_slice", by="turn")),
+                Ratio(_CHURN, "async_scatter", "async_slice", by="turn")),
     ), spec="e15_handoff.yaml",
 )  # fmt: skip

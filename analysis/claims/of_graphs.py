@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .claim import Claim, Finding
-from .figures import Difference, ratio
+from .figures import Difference, Ratio
 from .padding_figures import FreeShare, WasteCorrelation
 from .points import Where
 
@@ -23,7 +23,7 @@ def _rows(rows: int) -> str:
 
 def _prepare(rows: int) -> Finding:
     return Finding(
-        f"host's preparation, none / full, {_rows(rows)}", ratio(_quiet(rows), "none", "full", PREPARE),
+        f"host's preparation, none / full, {_rows(rows)}", Ratio(_quiet(rows), "none", "full", PREPARE),
         f"preparation at {_rows(rows)} is not touched", 0.95, 1.05, "equal within 5 %", "host",
     )  # fmt: skip
 
@@ -35,12 +35,12 @@ E13 = Claim(
     "`graph_mode`: none, full", "1, 64, 1024 rows, one token each; 8 layers of llama-1b",
     (
         Finding("period, none - full, 1 row", Difference(_quiet(1), "none", "full"), "there is 1 row", 150 * US, None,
-                "690 to 420 us", "host", ratio(_quiet(1), "none", "full")),
-        Finding("period, none / full, 1024 rows", ratio(_quiet(1024), "none", "full"), "there are 1024 rows", 0.98,
+                "690 to 420 us", "host", Ratio(_quiet(1), "none", "full")),
+        Finding("period, none / full, 1024 rows", Ratio(_quiet(1024), "none", "full"), "there are 1024 rows", 0.98,
                 1.02, "2 % at most", "host"),
         _prepare(1), _prepare(64), _prepare(1024),
         Finding("period, none - full, 64 rows", Difference(_quiet(64), "none", "full"), bound="host",
-                same=ratio(_quiet(64), "none", "full")),
+                same=Ratio(_quiet(64), "none", "full")),
     ), spec="e13_graphs.yaml",
 )  # fmt: skip
 

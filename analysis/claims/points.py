@@ -7,21 +7,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 PERIOD = "period_ns"
 Values = tuple[int | None, ...]
+QUICK = 1.15
+"""A neighbour on the sibling thread makes the host 1.8 times as slow; up to here it had none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One turn of an arm: its place among the turns of all, and series by name: a value a step, None: not measured.
 
-    `period_ns` has one value less than the others: no period of the last step is known.
+    `period_ns` has one value less than the others: no period of the last step is known. `pace` is by how much the host
+    was slower than at its best in this run, before or behind the turn; None: it was not gauged.
     """
 
     order: int
     series: Mapping[str, Values]
+    pace: float | None = None
+
+    @property
+    def quick(self) -> bool:
+        """Whether the host was at its best, as far as is known."""
+        return self.pace is None or self.pace <= QUICK
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,11 @@ class ClaimPoint:
     reason: str = ""
 
 
+def _quick(point: ClaimPoint) -> ClaimPoint:
+    turns = tuple(turn if turn.quick else replace(turn, series={}) for turn in point.turns)
+    return replace(point, turns=turns)
+
+
 def _text(value: object) -> str:
     return json.dumps(value)
 
@@ -54,6 +68,10 @@ class ClaimData:
 
     points: Sequence[ClaimPoint]
     _found: dict[tuple[str, str], dict[int, ClaimPoint]] = field(default_factory=dict, init=False, repr=False)
+
+    def quick(self) -> ClaimData:
+        """The same without the values of turns in which the host was slow; the turns themselves keep their places."""
+        return ClaimData([_quick(point) for point in self.points])
 
     def arm(self, where: Where, arm: str) -> dict[int, ClaimPoint]:
         """Launch -> the arm's point in that cell, of launches that were measured."""

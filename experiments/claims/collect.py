@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -28,11 +28,12 @@ def collect(store: SweepStore) -> ClaimRun:
     records = {point.key: store.record(point) for point in points}
     done = [record for record in records.values() if record is not None and record["status"] == "ok"]
     first: Mapping[str, Any] = done[0] if done else {}
+    best_ns = _best(done)
     return ClaimRun(
         command=f"perf sweep {' '.join(store.plan.sources)}",
         date=f"{date.today():%Y-%m-%d}",
         machine=first.get("environment") or {},
-        points=tuple(_point(point, records[point.key]) for point in points),
+        points=tuple(_point(point, records[point.key], best_ns) for point in points),
         origin=_origin(first),
     )
 
@@ -44,7 +45,13 @@ def _origin(record: Mapping[str, Any]) -> str:
     return "" if record.get("device") in ("cuda", None) else f"measured on {record['device']}: times of a host alone"
 
 
-def _point(point: Point, record: Mapping[str, Any] | None) -> ClaimPoint:
+def _best(done: Sequence[Mapping[str, Any]]) -> float | None:
+    """The gauge of a host at its best: what one turn in twenty of the run comes to; None without gauges."""
+    found = sorted(block["gauge_ns"] for record in done for block in record.get("blocks", ()) if "gauge_ns" in block)
+    return found[len(found) // 20] if found else None
+
+
+def _point(point: Point, record: Mapping[str, Any] | None, best_ns: float | None) -> ClaimPoint:
     axis = point.spec.measure.interleave
     name = point.spec.claim
     assert name is not None
@@ -55,13 +62,14 @@ def _point(point: Point, record: Mapping[str, Any] | None) -> ClaimPoint:
         reason = "not measured yet" if record is None else str(record["reason"])
         return ClaimPoint(name, cell, arm, point.repeat, reason=reason)
     wanted = series_of(CLAIMS[name]) if name in CLAIMS else {PERIOD}
-    turns = tuple(_turn(block, wanted) for block in record.get("blocks", ()))
+    turns = tuple(_turn(block, wanted, best_ns) for block in record.get("blocks", ()))
     return ClaimPoint(name, cell, arm, point.repeat, turns, "" if turns else "its arms did not take turns")
 
 
-def _turn(block: Mapping[str, Any], wanted: set[str]) -> Turn:
+def _turn(block: Mapping[str, Any], wanted: set[str], best_ns: float | None) -> Turn:
     series = {PERIOD: block["periods_ns"], **block.get("series", {})}
-    return Turn(block["order"], {name: tuple(values) for name, values in series.items() if name in wanted})
+    pace = round(block["gauge_ns"] / best_ns, 3) if best_ns and "gauge_ns" in block else None
+    return Turn(block["order"], {name: tuple(values) for name, values in series.items() if name in wanted}, pace)
 
 
 def _cell(point: Point) -> Iterator[tuple[str, Any]]:

@@ -2,7 +2,7 @@
 
     {"version": 1, "command": "...", "date": "2026-11-30", "origin": "", "machine": {...}, "points": [
     {"claim": "E1", "cell": {"runner.table_width": 8192}, "arm": "first", "launch": 0, "reason": "",
-     "turns": [{"order": 0, "series": {"period_ns": [..]}}, ..]},
+     "turns": [{"order": 0, "series": {"period_ns": [..]}, "pace": 1.02}, ..]},
     ..]}
 
 A point a line. `origin` says what the times are of where they are no measurement of a device (modelled, ...).
@@ -73,4 +73,5 @@ def _plain(point: ClaimPoint) -> dict[str, Any]:
 
 
 def _turn(turn: Turn) -> dict[str, Any]:
-    return {"order": turn.order, "series": {name: list(values) for name, values in turn.series.items()}}
+    found = {"order": turn.order, "series": {name: list(values) for name, values in turn.series.items()}}
+    return found if turn.pace is None else {**found, "pace": turn.pace}

@@ -21,11 +21,14 @@ How to read it
 
 - The arms of a claim live side by side in one process and take turns, block by block, A B B A. A launch is a process of
   its own that goes through all claims; the launches live side by side as well and measure one after another. A figure
-  is made within a launch (medians over steps in the same place of two arms' blocks); shown are the mean over launches
-  and Student's 95 % interval of it.
+  is made within a launch, from turns of the same round (halfway between the medians of the rounds A B and of those
+  B A); shown are the mean over launches and Student's 95 % interval of it.
+- A core of these machines is 1.8 times as slow for some tenths of a second whenever its sibling thread has work of
+  others. A fixed piece of Python gauges it before and behind each turn; a figure of the host is of the turns in which
+  both were within 15 % of the best of the run. Figures of the device, and premises, are of all turns.
 - A range in column *claimed* is what the claim says. A figure contradicts it (**broken**) when its interval lies wholly
   outside; it is **met** when the interval lies within, or overlaps and is narrow enough; else it is **open**.
-- An interval is narrow enough when half of it is at most 5 us or 2 % of the times behind the figure (of the right arm
+- An interval is narrow enough when half of it is at most 5 us or 2 % of the times behind the figure (of the longer arm
   for a difference; passed on where figures are divided). Column *half-width* gives both; `!` marks a wider one.
 - A claim **holds** when all its figures are met, **holds where** some are met, and **does not hold** when some are
   broken and none is met. A launch that does not meet a premise is left out; where most do not, the claim is undecided.
@@ -78,7 +81,8 @@ def _verdicts(runs: Sequence[RunView]) -> str:
 def _claim(judged: JudgedClaim) -> str:
     claim = judged.claim
     rows = [_row(one, one.finding.name, _state(one)) for one in judged.findings]
-    rows += [_row(one, f"premise: {one.finding.name}", _met_in(one)) for one in judged.premises]
+    rows += [[*_row(one, f"premise: {one.finding.name}", _met_in(one))[:3], "", "", _met_in(one)]
+             for one in judged.premises]  # fmt: skip
     titles = ("figure", "claimed", "measured (95 %)", "half-width", "expected", "")
     return "\n".join([
         f"## {claim.name}: {CODES[judged.verdict.code]}", "", claim.sentence, "",

@@ -1,15 +1,16 @@
 """Figures of claims by hand: what a launch says, and how wide its interval may be."""
 
 import pytest
-from stepscope.analysis.claims.figures import Difference, Less, Level, Removed, Share, ratio, time_allowed
-from stepscope.analysis.claims.points import ClaimData, ClaimPoint
+from stepscope.analysis.claims.figures import Difference, Less, Level, Ratio, Removed, Share, time_allowed
+from stepscope.analysis.claims.points import ClaimData, ClaimPoint, Turn
 
 from .claim_points import launches, point
 
 
 def test_a_difference_is_of_steps_in_the_same_place_of_the_same_round() -> None:
     # GIVEN arms whose second step takes 100 more in both, and a right arm with one spoilt step
-    left, right = point("left", 0, [[1000, 1100], [1000, 1100]]), point("right", 0, [[900, 1000], [900, 90_000]])
+    left = point("left", 0, [[1000, 1100, 1100], [1000, 1100, 1100]])
+    right = point("right", 0, [[900, 1000, 1000], [900, 90_000, 1000]])
     # THEN the launch says 100, whatever the spoilt step did
     assert Difference({}, "left", "right").by_launch(ClaimData([left, right])) == {0: 100.0}
 
@@ -41,7 +42,7 @@ def test_figures_of_figures_are_made_launch_by_launch() -> None:
     data = ClaimData(launches(lambda arm, launch: (4000 if arm == "left" else 1000) * (1 + launch)))
     level, other = Level({}, "left"), Level({}, "right")
     assert Share(level, other).by_launch(data) == dict.fromkeys(range(5), 4.0)
-    assert ratio({}, "left", "right").by_launch(data) == dict.fromkeys(range(5), 4.0)
+    assert Ratio({}, "left", "right").by_launch(data) == dict.fromkeys(range(5), 4.0)
     assert Removed(other, level).by_launch(data) == dict.fromkeys(range(5), 0.75)
     assert Less(level, other).by_launch(data) == {launch: 3000.0 * (1 + launch) for launch in range(5)}
 
@@ -58,7 +59,7 @@ def test_a_time_is_known_well_enough_at_5_us_or_2_percent(time_ns: float, allowe
 
 def test_widths_pass_through_differences_and_quotients() -> None:
     data = ClaimData(launches(lambda arm, launch: 2_000_000 if arm == "left" else 1_000_000))
-    assert Difference({}, "left", "right").allowed(data) == 20_000  # of the right arm
+    assert Difference({}, "left", "right").allowed(data) == 40_000  # of the longer arm
     # 40 us of the part, and 2 x 20 us of the whole, over 1 ms
     assert Share(Level({}, "left"), Level({}, "right")).allowed(data) == pytest.approx(0.08)
     assert Less(Level({}, "left"), Level({}, "right")).allowed(data) == 40_000
@@ -75,3 +76,22 @@ def test_cells_are_told_apart_and_what_is_missing_says_why() -> None:
     assert Level({"w": 1}, "none").missing(data) == "arm none was not measured"
     assert Level({"w": 1}, "left", "nowhere_ns").missing(data) == "no step of these arms has such a figure"
     assert Share(Level({"w": 1}, "left"), Level({"w": 3}, "left")).missing(data) == "arm left: out of memory"
+
+
+def test_rounds_of_both_directions_weigh_the_same_whatever_is_left_out() -> None:
+    # GIVEN something that grows by 10 from turn to turn, arms that are equal, and rounds A B, B A, A B, B A
+    left = ClaimPoint("E0", {}, "left", 0, tuple(
+        Turn(order, {"period_ns": (100 + 10 * order,) * 3}) for order in (0, 3, 4, 7)))
+    right = ClaimPoint("E0", {}, "right", 0, tuple(
+        Turn(order, {"period_ns": (100 + 10 * order,) * 3}, 1.8 if order == 6 else 1.0) for order in (1, 2, 5, 6)))
+    difference, quotient = Difference({}, "left", "right"), Ratio({}, "left", "right")
+    assert difference.by_launch(ClaimData([left, right])) == {0: 0.0}
+    # WHEN the host was slow in one turn: its round does not count, and growth still falls on both arms alike
+    quick = ClaimData([left, right]).quick()
+    assert difference.by_launch(quick) == {0: 0.0}
+    assert quotient.by_launch(quick)[0] == pytest.approx(1, abs=0.01)
+    assert Level({}, "right").by_launch(quick) == {0: 120.0}
+    # and a launch of one direction alone says nothing
+    slow = {0: 1.8, 4: 1.8, 7: 1.8}
+    gone = tuple(Turn(turn.order, turn.series, slow.get(turn.order)) for turn in left.turns)
+    assert difference.by_launch(ClaimData([ClaimPoint("E0", {}, "left", 0, gone), right]).quick()) == {}

@@ -2,7 +2,7 @@
 
 from stepscope.analysis.blocks import Interval
 from stepscope.analysis.claims.claim import Claim, Finding
-from stepscope.analysis.claims.figures import Difference, ratio
+from stepscope.analysis.claims.figures import Difference, Ratio
 from stepscope.analysis.claims.judge import JudgedClaim, judge
 from stepscope.analysis.claims.points import ClaimData
 from stepscope.analysis.claims.runs import compare_runs, overlapping
@@ -12,7 +12,7 @@ from .claim_points import launches
 FIGURE = Difference({}, "left", "right")
 DEVICE = Claim("E1", "s", "a", findings=(Finding("d", FIGURE, "here", 60e3, None, bound="device"),))
 HOST = Claim("E2", "s", "a", findings=(
-    Finding("h", FIGURE, "here", 60e3, None, bound="host", same=ratio({}, "left", "right")),
+    Finding("h", FIGURE, "here", 60e3, None, bound="host", same=Ratio({}, "left", "right")),
 ))  # fmt: skip
 
 
