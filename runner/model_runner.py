@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ from .devices.base import Device
 from .handoff.outputs import OutputSlot
 from .handoff.pending import PendingStep, make_outputs
 from .inputs.commit_order import make_commit
-from .inputs.step_inputs import BoolArray, IntArray, StepInputs
+from .inputs.step_inputs import BoolArray, StepInputs
 from .invariants.checker import InvariantChecks, make_checker
 from .kv_groups import resolve_groups
 from .plan import ExecutionPlan
@@ -103,8 +102,8 @@ class ModelRunner:
         hidden = self.executor.run(plan, inputs, metadata)
         self.inputs.forward_enqueued()
         if step.keeps_figures:  # here, because the device is busy meanwhile
-            lens = inputs.seq_lens.copy()  # of all that is counted they alone will change
-            step.note_later(partial(_figures, update, plan, inputs.is_prefilling, lens))
+            lens = inputs.seq_lens.tobytes()  # of all that is counted they alone will change
+            step.note_later(_figures, update, plan, inputs.is_prefilling, lens)
         return hidden
 
     def _run_sample(
@@ -190,9 +189,10 @@ def _membership(update: UpdateFigures) -> dict[str, int | float | bool | None]:
 
 
 def _figures(
-    update: UpdateFigures, plan: ExecutionPlan, is_prefilling: BoolArray, seq_lens: IntArray
+    update: UpdateFigures, plan: ExecutionPlan, is_prefilling: BoolArray, lens: bytes
 ) -> dict[str, int | float | bool | None]:
-    """The step's row, when it is made."""
+    """The step's row, when it is made. `lens` are the sequence lengths as they were, int32."""
+    seq_lens = np.frombuffer(lens, dtype=np.int32)
     num_prefill = int(np.count_nonzero(is_prefilling))
     return {
         **_membership(update),

@@ -36,8 +36,8 @@ class StepScope(Protocol):
         """Figures of the step's row, by column name of the table `steps`."""
         ...
 
-    def note_later(self, make: Callable[[], Mapping[str, int | float | bool | None]]) -> None:
-        """The same, computed when the row is made: from objects that will not have changed by then."""
+    def note_later(self, make: Callable[..., Mapping[str, int | float | bool | None]], *values: Any) -> None:
+        """The same, made by `make(*values)` when the row is: from values that will not have changed by then."""
         ...
 
     def late(self) -> LateStep:

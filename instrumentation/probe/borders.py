@@ -3,13 +3,10 @@
 A scope keeps its start in itself and notes one tuple when it is left; rows are made from the list later, when somebody
 reads it. What is noted, in the order of happening:
 
-    (scope, start_ns, end_ns)                                a range was left
-    (scope, start_ns, end_ns, begin_mark, end_mark, whole)   a phase was left, or a timed call; whole False: by an
-                                                             exception
-    scope; start_ns; end_ns                                  the same in three notes, whole and without marks
+    (scope, start_ns, end_ns)                                a range was left, or a phase without marks
+    (scope, start_ns, end_ns, begin_mark, end_mark, whole)   a phase with marks; either of them by an exception: whole
+                                                             is False
     Step                                                     a step began; the same object again: it ended
-
-An interrupt may come between two notes of a use: what it tore is passed over.
 
 Ends that cross (r1 left before the r2 that was opened inside it) keep their true times in the rows and are counted as
 crossings. What a step left open ends with the step.
@@ -18,12 +15,11 @@ crossings. What a step left open ends with the step.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from .ledger import Ledger
 from .phases import PendingPhases
-from .ranges import NamedRange
 
 MAX_CROSSINGS = 64
 
@@ -51,7 +47,10 @@ class StepRecord(Protocol):
 
 
 Use = tuple[int | None, tuple[Any, ...]]
-"""(step, the note as a tuple). Plain: one is made for each row."""
+"""(step, the note). Plain: one is made for each row."""
+_WHOLE = None, None, True
+_CUT_OFF = None, None, None
+"""What follows the times in the note of a scope that ended with its step: it has no row of `phases`."""
 
 
 class BorderLog:
@@ -105,8 +104,8 @@ class BorderLog:
         uses: list[Use] = []
         ended: list[StepRecord] = []
         last_end_ns, number = 0, self._number
-        for entry in _joined(entries):
-            if type(entry) is not tuple:
+        for entry in entries:
+            if _is_step(entry):
                 self._step_border(entry, ended, opened, uses)
                 number = self._number
                 if ended:
@@ -128,7 +127,7 @@ class BorderLog:
         self._open = None
         for scope in opened:
             if scope.start_ns is not None and step.start_ns <= scope.start_ns < step.end_ns:
-                uses.append((step.number, (scope, scope.start_ns, step.end_ns)))
+                uses.append((step.number, (scope, scope.start_ns, step.end_ns, *_CUT_OFF)))
                 scope.start_ns = None
         ended.append(step)
         self._ended.append(step)
@@ -139,8 +138,8 @@ class BorderLog:
             scope, start_ns, end_ns = note[:3]
             kind = scope.kind
             append((step, lane, scope.name, kind, depth, start_ns, end_ns, 0, None))
-            if kind == "phase" and len(note) > 3:
-                begin, end, whole = note[3:]
+            begin, end, whole = note[3:] or _WHOLE
+            if kind == "phase" and whole is not None:
                 self._pending.add(step, scope.name, end_ns - start_ns if whole else None, begin, end)
 
     def _depths(self, uses: list[Use]) -> list[int]:
@@ -165,24 +164,7 @@ class BorderLog:
 
 
 def _is_step(entry: Any) -> bool:
-    return not isinstance(entry, tuple | int | NamedRange)
-
-
-def _joined(entries: Iterable[Any]) -> Iterator[Any]:
-    """The entries, with uses that were noted in three parts as tuples like the others."""
-    scope = start_ns = None
-    for entry in entries:
-        kind = type(entry)
-        if kind is int:
-            if start_ns is not None:
-                yield scope, start_ns, entry, None, None, True
-                scope = start_ns = None
-            elif scope is not None:
-                start_ns = entry
-        elif kind is NamedRange:
-            scope, start_ns = entry, None
-        else:
-            yield entry
+    return type(entry) is not tuple
 
 
 def _clipped(entry: tuple[Any, ...], ended: Sequence[StepRecord], number: int | None) -> Use:
@@ -191,6 +173,6 @@ def _clipped(entry: tuple[Any, ...], ended: Sequence[StepRecord], number: int | 
     for step in reversed(ended):
         if step.start_ns <= start_ns:
             if start_ns < step.end_ns:
-                return step.number, (scope, start_ns, step.end_ns)
+                return step.number, (scope, start_ns, step.end_ns, *_CUT_OFF)
             break
     return number, entry

@@ -7,20 +7,19 @@ handed back as it came and costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from .api import DeviceMarks, F
+from .call_forms import Forms, Function, Twins
 from .nvtx_ranges import NvtxRanges
 from .ranges import NamedRange, ProbeClock
 
 Append = Callable[[Any], None]
 Now = Callable[[], int]
 Mark = Callable[[], Any]
-Function = Callable[..., Any]
-Twins = tuple[Function, Function]
-"""A timed function, and the same without a note. They close over the same variables."""
 Wrap = Callable[[Function, NamedRange], Twins]
 
 
@@ -30,10 +29,15 @@ class TimedCalls:
     def __init__(
         self, noted: list[Any], clock: ProbeClock, marks: DeviceMarks | None, nvtx: NvtxRanges | None
     ) -> None:
-        append, now = noted.append, clock.now_ns
-        leave = None if getattr(clock, "plain", False) else clock.leave
-        self._time = _plain(append, now) if leave is None else _declared(append, now, leave)
-        self._mark = self._time if marks is None else _marked(append, now, leave, marks.mark)
+        append, now, mark = noted.append, clock.now_ns, None if marks is None else marks.mark
+        self._time: Wrap
+        self._mark: Wrap
+        if getattr(clock, "plain", False):
+            forms = Forms(append, now, mark)
+            self._time, self._mark = partial(forms.wrap, marked=False), partial(forms.wrap, marked=mark is not None)
+        else:
+            self._time = _declared(append, now, clock.leave)
+            self._mark = self._time if mark is None else _declared_marks(append, now, clock.leave, mark)
         self._nvtx = nvtx
         self._codes: WeakKeyDictionary[FunctionType, tuple[CodeType, CodeType]] = WeakKeyDictionary()
 
@@ -58,35 +62,6 @@ class TimedCalls:
             call.__code__ = codes[silent]
 
 
-# In a real step each call meets cold caches, of code as of data: what counts is how little of either is touched. So
-# three appends are better than a tuple and one; what all timed functions need lies in cells that they share, and each
-# has two of its own. `nonlocal` gives a silent twin the same cells.
-
-
-def _plain(append: Append, now: Now) -> Wrap:
-    def wrap(function: Function, scope: NamedRange) -> Twins:
-        def call(*values: Any) -> Any:
-            start_ns = now()
-            try:
-                result = function(*values)
-            except BaseException:
-                append((scope, start_ns, now(), None, None, False))
-                raise
-            end_ns = now()
-            append(scope)
-            append(start_ns)
-            append(end_ns)
-            return result
-
-        def silent(*values: Any) -> Any:
-            nonlocal append, now, scope
-            return function(*values)
-
-        return call, silent
-
-    return wrap
-
-
 def _declared(append: Append, now: Now, leave: Callable[[str], int]) -> Wrap:
     """For a clock that advances at the end of a range."""
 
@@ -109,12 +84,12 @@ def _declared(append: Append, now: Now, leave: Callable[[str], int]) -> Wrap:
     return wrap
 
 
-def _marked(append: Append, now: Now, leave: Callable[[str], int] | None, mark: Mark) -> Wrap:
-    """Phases with a device mark at either border.
+def _declared_marks(append: Append, now: Now, leave: Callable[[str], int], mark: Mark) -> Wrap:
+    """The same for a phase with a device mark at either border.
 
-    A declared clock advances (`leave`) before the end mark, because the event has to lie behind the phase's own host
-    time; the host end is read after the mark, so that the mark's cost counts as the phase's. A phase that an exception
-    leaves gets no end mark and no figures, yet keeps its row: it counts as incomplete.
+    The clock advances (`leave`) before the end mark, because the event has to lie behind the phase's own host time; the
+    host end is read after the mark, so that the mark's cost counts as the phase's. A phase that an exception leaves
+    gets no end mark and no figures, yet keeps its row: it counts as incomplete.
     """
 
     def wrap(function: Function, scope: NamedRange) -> Twins:
@@ -124,11 +99,9 @@ def _marked(append: Append, now: Now, leave: Callable[[str], int] | None, mark: 
             try:
                 result = function(*values)
             except BaseException:
-                end_ns = now() if leave is None else leave(scope.name)
-                append((scope, start_ns, end_ns, begin, None, False))
+                append((scope, start_ns, leave(scope.name), begin, None, False))
                 raise
-            if leave is not None:
-                leave(scope.name)
+            leave(scope.name)
             end = mark()
             append((scope, start_ns, now(), begin, end, True))
             return result

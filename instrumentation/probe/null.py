@@ -7,6 +7,7 @@ costs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from .api import F
 from .made import Made
@@ -41,7 +42,7 @@ class NullScope:
     def note(self, **figures: int | float | bool | None) -> None:
         """Figures that nobody keeps."""
 
-    def note_later(self, make: Callable[[], Mapping[str, int | float | bool | None]]) -> None:
+    def note_later(self, make: Callable[..., Mapping[str, int | float | bool | None]], *values: Any) -> None:
         """Figures that nobody makes."""
 
     def late(self) -> NullContext:

@@ -16,13 +16,10 @@ from .null import NULL_SCOPE, NullScope
 from .nvtx_ranges import NvtxMode, open_ranges
 from .phases import PendingPhases
 from .ranges import NamedRange, ProbeClock, SilentRange, range_type
-from .step import STEP_FIGURES, Step
+from .step import MANY_NOTES, STEP_FIGURES, Step, TracedStep
 from .timed_phase import SilentPhase, TimedPhase
 
 __all__ = ["STEP_FIGURES", "Probe"]
-
-MANY_NOTES = 1 << 19
-"""Notes after which rows are made at the beginning of a step, where neither a reader nor a wait has had them made."""
 
 
 class Probe:
@@ -55,11 +52,12 @@ class Probe:
         self._marks = marks if level == "events" else None
         self._pending = PendingPhases(ledger, self._marks)
         self._log = BorderLog(ledger, lane, self._pending, self._scopes)
-        self._noted = noted = self._log.noted
+        self.noted = noted = self._log.noted
+        """What happened, and is no row yet; see BorderLog."""
         self.now = clock.now_ns
-        self._nvtx = open_ranges(nvtx)
-        self._depth = 0  # open NVTX ranges outside the open step
-        self._step: Step | None = None
+        self.nvtx = nvtx_ranges = open_ranges(nvtx)
+        self.current: Step | None = None
+        """The open step."""
         self.last_number: int | None = None
         """Number of the open step, or of the one that ended last."""
         self.last_start_ns = 0
@@ -67,7 +65,6 @@ class Probe:
         ledger.before_reading(self.resolve_pending)
         if isinstance(self._marks, PatientMarks):
             self._marks.while_waiting(self._pending.resolve)
-        nvtx_ranges = self._nvtx
         timed = range_type(noted, clock, nvtx_ranges)
         self._loud = (timed, TimedPhase)
         self._ranges = Made(timed)
@@ -75,7 +72,7 @@ class Probe:
         self._phases = Made(lambda name: TimedPhase(name, noted, clock, self._marks, nvtx_ranges))
         self.phases: Callable[[str], AbstractContextManager[None]] = self._phases.__getitem__
         """Gives the shared object of a phase; callers go through the step's scope."""
-        self.step = partial(Step, self)
+        self.step = partial(Step if nvtx_ranges is None else TracedStep, self)
         """`step(number)` gives a step; the number goes into every row that is written while it is open."""
 
     def range(self, name: str) -> AbstractContextManager[None]:
@@ -106,35 +103,18 @@ class Probe:
     @property
     def scope(self) -> Step | NullScope:
         """The open step; outside steps a scope that keeps nothing."""
-        return NULL_SCOPE if self._step is None else self._step
+        return NULL_SCOPE if self.current is None else self.current
 
     def _scopes(self) -> Iterator[NamedRange]:
         yield from self._ranges.values()
         yield from self._phases.values()
 
-    def open_step(self, step: Step) -> None:
-        """Begin `step`. One that is still open is closed first, as incomplete."""
-        if self._step is not None:
-            self.close_step(self._step, complete=False)
-        if len(self._noted) > MANY_NOTES:
+    def make_way(self) -> None:
+        """Before a step begins: one that is still open ends, as incomplete, and rows are made of very many notes."""
+        if self.current is not None:
+            self.current.__exit__(RuntimeError, None, None)
+        if len(self.noted) > MANY_NOTES:
             self.resolve_pending()
-        self._step = step
-        self.ledger.step = self.last_number = step.number
-        self._noted.append(step)
-        step.is_open = True
-        if self._nvtx is not None:
-            self._depth = self._nvtx.depth
-            self._nvtx.push("step")
-        self.last_start_ns = step.start_ns = self.now()
-
-    def close_step(self, step: Step, *, complete: bool) -> None:
-        """End `step`, and what was left open in it; leave the ledger outside steps. Its row is made later."""
-        step.end_ns = self.now()
-        if self._nvtx is not None:
-            self._nvtx.pop_to(self._depth)
-        step.is_open, step.complete = False, complete
-        self._noted.append(step)
-        self._step = self.ledger.step = None
 
     def resolve_pending(self) -> None:
         """Make rows of what was noted, phases only as far as their marks are known by now. Never blocks."""

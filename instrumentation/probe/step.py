@@ -8,7 +8,10 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from .ledger import Ledger
+from .nvtx_ranges import NvtxRanges
 
+MANY_NOTES = 1 << 19
+"""Notes after which rows are made at the beginning of a step, where neither a reader nor a wait has had them made."""
 STEP_FIGURES = (
     "period_ns", "latency_ns", "host_busy_ns", "host_wait_ns", "num_reqs", "num_tokens", "padded_tokens", "padded_reqs",
     "kv_tokens_sum", "kv_tokens_max", "num_prefill", "num_decode", "num_new", "num_finished", "num_resumed",
@@ -21,24 +24,24 @@ Figure = int | float | bool | None
 
 
 class StepKeeper(Protocol):
-    """The probe, as its steps see it."""
+    """The probe, as its steps see it. A step that begins and ends writes what changes here itself: each call costs."""
 
     ledger: Ledger
     now: Callable[[], int]
+    noted: list[Any]
+    current: Step | None
     last_number: int | None
+    last_start_ns: int
     warmup: bool
+    nvtx: NvtxRanges | None
 
     @property
     def phases(self) -> Callable[[str], AbstractContextManager[None]]:
         """Gives the phase of a name."""
         ...
 
-    def open_step(self, step: Step) -> None:
-        """Begin `step`."""
-        ...
-
-    def close_step(self, step: Step, *, complete: bool) -> None:
-        """End it."""
+    def make_way(self) -> None:
+        """Before a step begins where one is open, or where much was noted."""
         ...
 
 
@@ -47,7 +50,7 @@ class Step:
 
     held        its row waits for its tokens
     visible_ns  when they were there, if they were waited for after the step
-    is_open     it has begun and not ended; the probe sets this, start, end, and whether it is complete
+    is_open     it has begun and not ended
     """
 
     keeps_figures = True
@@ -57,7 +60,7 @@ class Step:
     end_ns: int
     complete: bool
     _noted: dict[str, Figure] | None = None
-    _later: tuple[Callable[[], Mapping[str, Figure]], ...] = ()
+    _later: tuple[tuple[Callable[..., Mapping[str, Figure]], tuple[Any, ...]], ...] = ()
 
     def __init__(self, keeper: StepKeeper, number: int) -> None:
         self._keeper = keeper
@@ -76,9 +79,9 @@ class Step:
         else:
             self._noted.update(figures)
 
-    def note_later(self, make: Callable[[], Mapping[str, Figure]]) -> None:
+    def note_later(self, make: Callable[..., Mapping[str, Figure]], *values: Any) -> None:
         """See StepScope.note_later."""
-        self._later = (*self._later, make)
+        self._later += ((make, values),)
 
     def late(self) -> LateTokens:
         """Hold this step's row back until its tokens have come back (see `LateTokens`)."""
@@ -86,14 +89,26 @@ class Step:
         return LateTokens(self, self._keeper)
 
     def __enter__(self) -> Step:
-        self._keeper.open_step(self)
+        keeper = self._keeper
+        if keeper.current is not None or len(keeper.noted) > MANY_NOTES:
+            keeper.make_way()
+        keeper.current = self
+        keeper.ledger.step = keeper.last_number = self.number
+        keeper.noted.append(self)
+        self.is_open = True
+        keeper.last_start_ns = self.start_ns = keeper.now()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """End the step, unless that has been done; its row is made later, and so is the end of what is open in it."""
         if self.is_open:
-            self._keeper.close_step(self, complete=kind is None)
+            keeper = self._keeper
+            self.end_ns = keeper.now()
+            self.is_open, self.complete = False, kind is None
+            keeper.noted.append(self)
+            keeper.current = keeper.ledger.step = None
 
     def row(self) -> tuple[Any, ...]:
         """The row of the table `steps`.
@@ -101,13 +116,33 @@ class Step:
         latency_ns is the step's own duration unless it was noted, or ends where late tokens were there; null for a
         step that never finished, and for one whose tokens never came back.
         """
-        for make in self._later:
-            self.note(**make())
+        for make, values in self._later:
+            self.note(**make(*values))
         over_ns = self.visible_ns if self._late else self.end_ns if self.complete else None
         figures = {"latency_ns": None if over_ns is None else over_ns - self.start_ns, **(self._noted or {})}
         return (
             self.number, self.start_ns, self.end_ns, *map(figures.get, STEP_FIGURES), self.warmup, self.complete,
         )  # fmt: skip
+
+
+class TracedStep(Step):
+    """The same while a tool listens: also an NVTX range around it, which takes with it what was left open inside."""
+
+    def __enter__(self) -> Step:
+        self._keeper.make_way()
+        nvtx = self._keeper.nvtx
+        assert nvtx is not None
+        self._depth = nvtx.depth
+        nvtx.push("step")
+        return super().__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.is_open:
+            super().__exit__(kind, error, trace)
+            assert self._keeper.nvtx is not None
+            self._keeper.nvtx.pop_to(self._depth)
 
 
 class LateTokens:

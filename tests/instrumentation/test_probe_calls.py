@@ -1,8 +1,10 @@
 """Functions of which each call is a range or a phase: the same rows as with `with`, nothing where nobody times."""
 
 import gc
+import traceback
 import weakref
 from contextlib import nullcontext
+from functools import partial
 
 import pytest
 from stepscope.instrumentation.probe import Ledger, NullProbe, Probe
@@ -103,21 +105,6 @@ def test_a_reader_within_a_step_does_not_spoil_depths():
     assert [(row[2], row[4]) for row in ledger.rows["spans"]] == [("inner", 1), ("inner", 1), ("forward", 0)]
 
 
-@pytest.mark.parametrize("torn", [1, 2])
-def test_an_interrupt_between_two_notes_costs_that_call_only(torn):
-    # GIVEN a use of which only the first parts were noted
-    ledger = Ledger()
-    probe = Probe(ledger, Plain())
-    call = probe.timed("whole", lambda: None)
-    call()
-    del probe._log.noted[torn:]
-    call()
-    with probe.step(0):
-        call()
-    # THEN the others are what they are
-    assert spans(ledger) == [(None, "whole", "range", 0, 30, 40), (0, "whole", "range", 0, 60, 70)]
-
-
 def test_silent_calls_note_nothing_and_still_do_their_work():
     ledger = Ledger()
     clock = TickingClock()
@@ -158,3 +145,44 @@ def test_a_tool_sees_calls_as_ranges_of_depth_0_at_the_end(monkeypatch, silent):
     assert nvtx.domain.depth == 0
     inner = [pair for name in PHASES for pair in ((1, name), (2, f"{name}.inner"))]
     assert nvtx.domain.names == ([(0, "step")] * 2 if silent else [(0, "step"), *inner, (0, "step"), *inner[:4]])
+
+
+class Arities:
+    def none(self):
+        return ()
+
+    def two(self, first, second):
+        return first, second
+
+    def optional(self, first, second=2):
+        return first, second
+
+
+@pytest.mark.parametrize(
+    ("function", "values"),
+    [
+        (Arities().none, ()), (Arities().two, (1, 2)), (Arities.two, (None, 1, 2)), (Arities().optional, (1,)),
+        (lambda *values: values, (1, 2, 3)), (partial(Arities().two, 1), (5,)), (divmod, (7, 2)), (max, (3, 4)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("make", ["timed", "timed_phase"])
+@pytest.mark.parametrize("clock", [Plain, TickingClock])
+def test_any_function_gets_the_values_it_takes(function, values, make, clock):
+    probe = Probe(Ledger(), clock(), marks=FakeMarks(clock()))
+    call = getattr(probe, make)("a", function)
+    assert call(*values) == function(*values)
+    probe.be_silent(True)
+    assert call(*values) == function(*values)
+    assert [row[2] for row in probe.ledger.rows["spans"]] == ["a"]
+
+
+def test_a_function_of_two_values_takes_no_third():
+    with pytest.raises(TypeError, match="3 were given"):
+        Probe(Ledger(), Plain()).timed("a", lambda one, two: None)(1, 2, 3)
+
+
+def test_a_traceback_shows_the_call():
+    call = Probe(Ledger(), Plain()).timed("a", lambda value: 1 / value)
+    with pytest.raises(ZeroDivisionError) as caught:
+        call(0)
+    assert "result = function(value0)" in "".join(traceback.format_exception(caught.value))
