@@ -83,7 +83,7 @@ def test_three_exceptions_leave_nvtx_balanced_and_three_incomplete_steps(bench, 
                             raise RuntimeError("planted")
         except RuntimeError:
             pass
-        assert domain.depth == probe._nvtx.depth == 0
+        assert domain.depth == probe.nvtx.depth == 0
     device.synchronize()
     probe.finish()
     complete = [row[-1] for row in ledger.rows["steps"]]
@@ -151,7 +151,7 @@ def test_case_20_ranges_close_in_the_domain_of_a_listening_tool(bench):
         r2.__enter__()
         r1.__exit__(None, None, None)
         r2.__exit__(None, None, None)
-    assert probe._nvtx.depth == 0
+    assert probe.nvtx.depth == 0
     assert [row[2] for row in ledger.rows["spans"]] == ["r1", "r2"]
     assert any("r1 was left while r2 was open" in note[2] for note in probe.diagnostics())
 
