@@ -42,7 +42,8 @@ def import_(
     from ..experiments.importing import import_capture
 
     done = import_capture(files, output, salvage=salvage, phase_map=phase_map, scrubbed=scrub_copy, force=force)
-    typer.echo(done.text, nl=False)
-    typer.echo(f"\nrecording: {done.folder}")
+    typer.echo(f"recording: {done.folder}")
     if scrub_copy is not None:
         typer.echo(f"scrubbed copy: {scrub_copy}")
+    typer.echo(f"a page of it: perf report {done.folder}\n")
+    typer.echo(done.text, nl=False)

@@ -14,14 +14,14 @@ from ..instrumentation.sources.capture import CaptureOptions
 from ..instrumentation.sources.phase_maps import load_phase_map
 from ..instrumentation.sources.reading import read_capture
 from ..instrumentation.sources.scrub import scrub_copy
-from ..reports import Format, render_capture
+from ..reports import Format, capture_brief, render_capture
 
 _PACKED = (".gz", ".json", ".pt", ".trace", ".sqlite", ".nsys-rep", ".qdrep", ".qdstrm", ".tmp")
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """Where the recording is, and the summary of what it holds."""
+    """Where the recording is, and in short what it says."""
 
     folder: Path
     text: str
@@ -44,7 +44,7 @@ def import_capture(
     capture = read_capture(paths if scrubbed is None else [_scrubbed(paths, scrubbed, salvage)], options)
     with ThreadPoolExecutor(1) as writer:  # packing the tables keeps another core busy
         saved = writer.submit(capture.save, folder)
-        text = render_capture(capture_figures(capture.tables, capture.meta), "text", name=paths[0].name)
+        text = capture_brief(capture_figures(capture.tables, capture.meta), paths[0].name)
         saved.result()
     return Imported(folder, text)
 

@@ -7,11 +7,20 @@ Every function returns the whole text; the caller writes it. Nothing here import
 
 from __future__ import annotations
 
-from .rendering import FORMATS, Format, render, render_capture, render_comparison, render_index, render_sweep
+from .rendering import (
+    FORMATS,
+    Format,
+    capture_brief,
+    render,
+    render_capture,
+    render_comparison,
+    render_index,
+    render_sweep,
+)
 from .views.index import IndexEntry
 from .views.sweep import SweepPoint, SweepView
 
 __all__ = [
-    "FORMATS", "Format", "IndexEntry", "SweepPoint", "SweepView", "render", "render_capture", "render_comparison",
-    "render_index", "render_sweep",
+    "FORMATS", "Format", "IndexEntry", "SweepPoint", "SweepView", "capture_brief", "render", "render_capture",
+    "render_comparison", "render_index", "render_sweep",
 ]  # fmt: skip

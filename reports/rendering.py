@@ -13,7 +13,7 @@ from .document import Document
 from .html import render_html
 from .jsonable import to_json
 from .markdown import render_markdown
-from .pages.capture import capture_document, capture_summary
+from .pages.capture import capture_document, capture_in_short, capture_summary
 from .pages.comparison import comparison_document
 from .pages.index import index_document
 from .pages.recording import recording_document
@@ -54,6 +54,11 @@ def render_capture(
         return WRITERS[format](capture_summary(figures, name))
     timelines = capture_timelines(tables, figures) if tables is not None and format == "html" else ()
     return WRITERS[format](capture_document(figures, name, timelines))
+
+
+def capture_brief(figures: CaptureFigures, name: str) -> str:
+    """What an import prints: the verdict, the four answers, and what cannot be said."""
+    return render_text(capture_in_short(figures, name))
 
 
 def render_comparison(found: Comparison, format: Format = "html", *, name: str = "comparison") -> str:

@@ -45,6 +45,20 @@ def gaps_figure(gaps: Sequence[tuple[str, GapFigures]]) -> Figure:
     return shares_figure(shares, "idle time [µs]", "of the idle time")
 
 
+def host_steps_figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Bars of host time a step, for captures without device work."""
+    lengths = [own["end_ns"] - own["start_ns"] for own in rows]
+    bars = {
+        "type": "bar", "x": [str(own["step"]) for own in rows], "y": palette.microseconds(lengths),
+        "marker": {"color": palette.PREPROCESS}, "hovertemplate": "step %{x}<br>%{y} µs<extra></extra>",
+    }
+    layout = {
+        "xaxis": {"title": {"text": "step"}, "type": "category", "nticks": 20},
+        "yaxis": {"title": {"text": "time [µs]"}, "rangemode": "tozero"},
+    }
+    return Figure((bars,), layout, height_px=280)
+
+
 def steps_figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Bars of device time a step, busy and idle within the step's own work; the step's period as points."""
     steps = [str(row["step"]) for row in rows]

@@ -12,6 +12,7 @@ from .capture_headline import headline_section
 from .capture_host import graphs_section, names_section, queue_section, ranges_section, syncs_section
 from .capture_steps import phases_section, steps_section
 from .capture_timeline import capture_timeline_section
+from .capture_verdict import verdict_section
 from .cells import count_column, number, percent_column, table
 
 _NOTHING = "the capture holds nothing of the kind"
@@ -22,23 +23,44 @@ def capture_document(
     figures: CaptureFigures, name: str, timelines: tuple[StepTimeline, ...] = ()
 ) -> Document:  # fmt: skip
     """All sections: answers, what the devices did, what the host did meanwhile, what the figures rest on."""
+    if not figures.devices and not figures.calls:
+        return Document(name, _subtitle(figures), _host_only(figures, timelines))
     sections = (
-        headline_section(figures), *capture_timeline_section(timelines), devices_section(figures),
-        gaps_section(figures), copies_section(figures), pageable_section(figures), phases_section(figures),
-        steps_section(figures),
-        syncs_section(figures), graphs_section(figures), queue_section(figures), ranges_section(figures),
-        names_section(figures), _coverage(figures), _about(figures),
+        verdict_section(figures), headline_section(figures), *capture_timeline_section(timelines),
+        devices_section(figures), gaps_section(figures), copies_section(figures), pageable_section(figures),
+        phases_section(figures), steps_section(figures), syncs_section(figures), graphs_section(figures),
+        queue_section(figures), ranges_section(figures), names_section(figures), _coverage(figures), _about(figures),
     )
     return Document(name, _subtitle(figures), sections)
 
 
 def capture_summary(figures: CaptureFigures, name: str) -> Document:
     """What fits on a terminal: sections without a row for every step, range and kernel."""
+    if not figures.devices and not figures.calls:
+        return Document(name, _subtitle(figures), _host_only(figures, ()))
     sections = (
-        headline_section(figures), devices_section(figures), copies_section(figures), pageable_section(figures),
-        graphs_section(figures), phases_section(figures), syncs_section(figures), _coverage(figures),
+        verdict_section(figures), headline_section(figures), devices_section(figures), copies_section(figures),
+        pageable_section(figures), graphs_section(figures), phases_section(figures),
+        syncs_section(figures), _coverage(figures),
     )
     return Document(name, _subtitle(figures), sections)
+
+
+def capture_in_short(figures: CaptureFigures, name: str) -> Document:
+    """The answers, and what cannot be said: the tables stand on the page."""
+    answers = (headline_section(figures),) if figures.devices or figures.calls else ()
+    coverage = _coverage(figures)
+    unsaid = (Section(coverage.id, "What cannot be said", coverage.blocks[1:], brief=True),)
+    sections = (verdict_section(figures), *answers, *(unsaid if figures.cannot_say else ()))
+    return Document(name, _subtitle(figures), sections)
+
+
+def _host_only(figures: CaptureFigures, timelines: tuple[StepTimeline, ...]) -> tuple[Section, ...]:
+    """Of a capture with ranges and nothing else: no section that could say no more than that."""
+    return (
+        verdict_section(figures), *capture_timeline_section(timelines), steps_section(figures),
+        ranges_section(figures), _coverage(figures), _about(figures),
+    )  # fmt: skip
 
 
 def _subtitle(figures: CaptureFigures) -> str:

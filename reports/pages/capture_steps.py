@@ -6,7 +6,7 @@ from typing import Any
 
 from ...analysis.captures.figures import CaptureFigures
 from ..document import Block, Cell, Chart, Column, Figure, Section, Table, Words
-from ..figures.captures import steps_figure
+from ..figures.captures import host_steps_figure, steps_figure
 from .capture_basis import PHASES, STEPS, basis, why_not
 from .capture_host import process_name
 from .cells import count_column, number, records, table, us_column, word
@@ -62,20 +62,25 @@ def steps_section(figures: CaptureFigures) -> Section:
         (*_host(own), *(_device(own, why_none) if on_device else ())) for own in found
     ])  # fmt: skip
     blocks: list[Block] = []
-    choices = _choices(found) if len(found) <= MOST_BARS else ()
+    choices = _choices(found, on_device) if len(found) <= MOST_BARS else ()
     if choices:
-        blocks.append(Chart("steps", "Device time of the work that each step launched [µs]", choices))
+        title = "Device time of the work that each step launched [µs]" if on_device else "Host time of each step [µs]"
+        blocks.append(Chart("steps", title, choices))
     blocks.append(Table(listed.caption, listed.columns, listed.rows, filterable=True))
     unsaid = () if on_device else ("busy",)
     return Section("steps", "Steps", (*blocks, *basis(figures, STEPS, unsaid=unsaid)))
 
 
-def _choices(found: list[dict[str, Any]]) -> tuple[tuple[str, Figure], ...]:
-    """A chart a process and device."""
+def _choices(found: list[dict[str, Any]], on_device: bool) -> tuple[tuple[str, Figure], ...]:
+    """A chart a process and device; a process, where nothing ran on a device."""
     groups: dict[tuple[object, ...], list[dict[str, Any]]] = {}
     for own in found:
-        if own["device"] is not None:
+        if own["device"] is not None or not on_device:
             groups.setdefault((own["pid"], own["rank"], own["device"]), []).append(own)
+    if not on_device:
+        return tuple(
+            (process_name(_int(pid), _int(rank)), host_steps_figure(rows)) for (pid, rank, _), rows in groups.items()
+        )
     return tuple(
         (f"{process_name(_int(pid), _int(rank))}, device {device}", steps_figure(rows))
         for (pid, rank, device), rows in groups.items()

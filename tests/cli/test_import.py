@@ -12,8 +12,8 @@ def test_an_export_becomes_a_recording(perf, export, tmp_path):
     folder = tmp_path / "r"
     ended = perf("import", export.path, "-o", folder)
     assert (ended.code, ended.err) == (0, "")
-    assert "Device 0: idle 0 % of 40.0 µs." in ended.out
-    assert ended.out.endswith(f"recording: {folder}\n")
+    assert "Device 0 idled 0 % of 40.0 µs." in ended.out
+    assert ended.out.startswith(f"recording: {folder}\na page of it: perf report {folder}\n\n")
     # and the recording has the report of the capture
     told = json.loads(perf("report", folder, "--format", "json").out)
     assert (told["kind"], told["content"]["devices"][0]["busy_ns"]) == ("capture", 40_000)
@@ -41,7 +41,7 @@ def test_ranks_are_imported_together(perf, kineto, made, tmp_path):
         kineto([made.kernel(0, 10 + n)], f"{n}.json", distributedInfo={"rank": n, "world_size": 2}) for n in (0, 1)
     ]  # fmt: skip
     ended = perf("import", *paths, "-o", tmp_path / "r")
-    assert "Device rank 0, 0: idle 0 % of 10.0 µs. Device rank 1, 0: idle 0 % of 11.0 µs." in ended.out
+    assert "Device 0 of rank 0 idled 0 % of 10.0 µs. Device 0 of rank 1 idled 0 % of 11.0 µs." in ended.out
 
 
 def test_calls_without_kernels_are_a_failed_measurement(perf, export, tmp_path):
@@ -57,7 +57,7 @@ def test_ranges_alone_are_reported_without_figures_of_a_gpu(perf, export, tmp_pa
     export.range(0, 100, "reader")
     ended = perf("import", export.path, "-o", tmp_path / "r")
     assert ended.code == 0
-    assert "Busy and idle cannot be said: the capture has no kernels." in ended.out
+    assert "Host ranges only: nothing can be said of a device, because the capture has no kernels." in ended.out
 
 
 def test_a_cut_trace_is_salvaged_on_request_only(perf, made, tmp_path):

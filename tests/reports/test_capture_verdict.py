@@ -1,0 +1,71 @@
+"""The first section of a capture's page: what bound the program, in parts that close, and bounds of remedies."""
+
+from __future__ import annotations
+
+from stepscope.analysis.captures.figures import capture_figures
+from stepscope.analysis.captures.verdict import capture_verdict
+from stepscope.instrumentation.sources import read_capture
+from stepscope.reports import capture_brief, render_capture
+
+US = 1_000
+
+
+def figures_of(path):
+    capture = read_capture(path)
+    return capture_figures(capture.tables, capture.meta)
+
+
+def host_bound(export):
+    """Two kernels of 10 us, launched one by one; between them 80 us, of which 60 pass before the second call."""
+    export.range(0, 100 * US, "gpu_model_runner: preprocess")
+    for number, at in enumerate((0, 70 * US)):
+        export.call(at, at + 8 * US, "cudaLaunchKernel_v7000", correlation=number + 1)
+    export.kernel(0, 10 * US, correlation=1)
+    export.kernel(90 * US, 100 * US, correlation=2)
+    return export.path
+
+
+def test_the_window_is_divided_into_parts_that_close(export) -> None:
+    found = capture_verdict(figures_of(host_bound(export)))
+    assert found.window_ns == 100 * US
+    assert found.parts == {"kernels": 20 * US, "copies": 0, "late": 60 * US, "asked": 20 * US, "unknown": 0}
+    assert found.bound == "late"
+    late, eager = found.remedies
+    assert (late.code, late.at_most_ns, late.of_device) == ("late", 60 * US, True)
+    assert (eager.code, eager.at_most_ns, eager.count) == ("eager", 8 * US, 2)
+
+
+def test_the_page_says_it_first(export) -> None:
+    text = " ".join(render_capture(figures_of(host_bound(export)), "text").split())
+    assert text.index("Host-bound: the largest part of the devices' time passes before the host asks") < text.index("Four")
+    assert "(idle, not asked for yet 60.0 %, kernels 20.0 %, idle, asked for 20.0 % of 100 µs)" in text
+    assert "2 kernels launched one by one: replay CUDA graphs" in text
+
+
+def test_copies_beside_no_kernel_bind_and_waits_are_named(export) -> None:
+    # GIVEN 90 us of copies to the device, a kernel of 5 us behind them, and a call that waits 2 us for it
+    export.call(0, 4 * US, "cudaMemcpyAsync_v3020", correlation=1)
+    export.copy(5 * US, 95 * US, correlation=1, size=1 << 20)
+    export.call(5 * US, 9 * US, "cudaLaunchKernel_v7000", correlation=2)
+    export.kernel(95 * US, 100 * US, correlation=2)
+    found = capture_verdict(figures_of(export.path))
+    assert found.bound == "copies"
+    assert (found.remedies[0].code, found.remedies[0].at_most_ns, found.remedies[0].count) == ("copies", 90 * US, 1)
+
+
+def test_ranges_alone_are_still_told_by_their_share_of_the_steps(export) -> None:
+    # GIVEN ten steps of 100 us with two ranges each, and nothing of a device
+    for number in range(10):
+        at = number * 110 * US
+        export.range(at, at + 75 * US, "find")
+        export.range(at + 75 * US, at + 100 * US, "head")
+    figures = figures_of(export.path)
+    text = render_capture(figures, "text")
+    assert "Host ranges only: nothing can be said of a device, because the capture has no kernels." in text
+    assert "perf capture -- CMD" in " ".join(text.split())
+    row = next(line.split() for line in text.splitlines() if line.startswith("find "))
+    assert row[:2] + row[-1:] == ["find", "10", "75.0"]
+    # THEN no section that could only repeat that stands there
+    assert "Four questions" not in text
+    assert "Host time of each step" in render_capture(figures, "html")
+    assert "cannot be said" in capture_brief(figures, "x")
