@@ -97,4 +97,4 @@ def _as_text(result: Result, seconds: float, seed: int | None) -> VerifyCheck:
         for found in result.findings
     ]
     check = result.check
-    return VerifyCheck(check.group, check.name, check.review, result.verdict, result.reason, seconds, rows, seed)
+    return VerifyCheck(check.group, check.name, result.verdict, result.reason, seconds, rows, seed)

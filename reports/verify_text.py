@@ -27,7 +27,6 @@ class VerifyCheck:
 
     group: str
     name: str
-    review: str
     verdict: str
     reason: str
     seconds: float
@@ -38,8 +37,7 @@ class VerifyCheck:
 def render_check(check: VerifyCheck) -> str:
     """One check, without a newline at its end."""
     seed = "" if check.seed is None else f", seed {check.seed}"
-    origin = f"(review {check.review}, {check.seconds:.1f} s)"
-    lines = [f"{check.verdict:8}{check.group} {check.name}{seed}  {origin}"]
+    lines = [f"{check.verdict:8}{check.group} {check.name}{seed}  ({check.seconds:.1f} s)"]
     if check.reason:
         lines += textwrap.wrap(check.reason, 110, initial_indent=" " * 8, subsequent_indent=" " * 8)
     if check.rows:
