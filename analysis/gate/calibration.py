@@ -9,7 +9,7 @@ from datetime import date
 import numpy as np
 
 from ...errors import UsageError
-from .effects import estimate
+from .equal_arms import EqualArms, equal_arms
 from .fingerprint import differences
 from .limits import Limits
 from .pairs import Floats
@@ -18,20 +18,19 @@ from .verdict import Reason
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Spread between launches of log(head / base) of equal arms, of a family of points and a metric.
+    """What equal arms showed, of a point and a metric, on `measured_on`.
 
     machine   the environment it was measured in, see `fingerprint`
     """
 
-    sd: float
-    launches: int
+    equal: EqualArms
     measured_on: date
     machine: Mapping[str, object]
 
 
 def calibrate(effects: Floats, measured_on: date, machine: Mapping[str, object], limits: Limits) -> Calibration:
     """The calibration of `effects` [launches] of equal arms; UsageError where they are too few or all the same."""
-    found = estimate(effects)
+    found = equal_arms(effects)
     if found.launches < limits.calibration_launches:
         raise UsageError(
             f"gate calibration: {int(found.launches)} whole launches of equal arms; measure at least"
@@ -39,14 +38,14 @@ def calibrate(effects: Floats, measured_on: date, machine: Mapping[str, object],
         )
     if not np.ptp(effects[np.isfinite(effects)]) > 0:
         raise UsageError("gate calibration: equal arms do not differ at all; the clock is too coarse for such blocks")
-    return Calibration(float(found.spread), int(found.launches), measured_on, dict(machine))
+    return Calibration(found, measured_on, dict(machine))
 
 
 def unusable(
     calibration: Calibration | None, machine: Mapping[str, object], today: date, limits: Limits
 ) -> Reason | None:
     """Why `calibration` says nothing of a run on `machine` today; None where it holds."""
-    if calibration is None or calibration.launches < limits.calibration_launches:
+    if calibration is None or calibration.equal.launches < limits.calibration_launches:
         return Reason.NO_CALIBRATION
     if differences(calibration.machine, machine):
         return Reason.CALIBRATION_OTHER_MACHINE

@@ -12,6 +12,8 @@ from .verdict import Reason, Verdict
 Fault = tuple[Verdict, Reason]
 _ROUNDING = 1e-9
 """Spread of log ratios below which one arm is the other, times a number: real pairs differ by parts in a thousand."""
+_LEAST_TICK = 1e-3
+"""Of a step: no clock is called coarse for less, whatever the user wants to see."""
 
 
 def fault(blocks: PairBlocks, limits: Limits) -> Fault | None:
@@ -41,6 +43,8 @@ def _bad_machine(blocks: PairBlocks, kept: Flags, limits: Limits) -> Fault | Non
         return Verdict.INCONCLUSIVE, Reason.TOO_MANY_DROPPED
     if _lifeless(blocks, kept, limits):
         return Verdict.INCONCLUSIVE, Reason.NO_VARIATION
+    if _coarse(blocks, kept, limits):
+        return Verdict.INCONCLUSIVE, Reason.COARSE_CLOCK
     whole = np.isfinite(launch_effects(blocks.differences, blocks.head_first)).sum()
     if whole < limits.min_launches:
         return Verdict.INCONCLUSIVE, Reason.TOO_FEW_LAUNCHES
@@ -61,6 +65,17 @@ def _lifeless(blocks: PairBlocks, kept: Flags, limits: Limits) -> bool:
         return bool(there and not head.any())  # what the base has in its steps, and head never: was it measured?
     multiple = np.ptp(blocks.differences[kept]) < _ROUNDING
     return bool(multiple or _constant(base) or _constant(head))
+
+
+def _coarse(blocks: PairBlocks, kept: Flags, limits: Limits) -> bool:
+    """Few values, over and over, so far apart that the step from one to the next alone is a regression."""
+    values = np.concatenate([blocks.base[kept], blocks.head[kept]])
+    values = values[values > 0]  # 0 is what nothing takes, whatever the clock
+    levels = np.unique(values)
+    if len(levels) < 2 or 2 * len(levels) > len(values):
+        return False
+    scale = values if blocks.reference is None else blocks.reference[kept]
+    return bool(np.diff(levels).min() >= max(limits.min_effect, _LEAST_TICK) * np.median(scale))
 
 
 def _constant(values: Floats) -> bool:

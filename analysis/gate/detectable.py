@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import nctdtr, stdtrit
 
+from .equal_arms import EqualArms, as_equal_arms
 from .limits import Limits
 
 
@@ -26,28 +27,30 @@ class GatePlan:
     most_s: float
 
 
-def plan(sd: float, points: int, limits: Limits, *, block_s: float = 1.2, launch_s: float = 10.0,
+def plan(calibrated: EqualArms | float, points: int, limits: Limits, *, block_s: float = 1.2, launch_s: float = 10.0,
          power: float = 0.95) -> GatePlan:  # fmt: skip
-    """The plan on a machine whose equal arms differ by `sd` (log) between launches.
+    """The plan on a machine whose equal arms show `calibrated` (a number: their sd between launches, log).
 
     Two arms are resident at once and start together; all points of a launch share its start.
     """
-    least = max(float(np.log1p(limits.min_effect)), 3 * sd / np.sqrt(limits.launches))
+    equal = as_equal_arms(calibrated, limits)
+    least = float(equal.floor(limits.launches, limits))
     stage = limits.launches * (launch_s + points * limits.pairs * 2 * block_s)
-    detectable = float(np.expm1(_detectable(sd, least, limits, power)))
+    detectable = float(np.expm1(_detectable(equal, least, limits, power)))
     return GatePlan(float(np.expm1(least)), detectable, power, round(stage, 3), round(2 * stage, 3))
 
 
-def _detectable(sd: float, least: float, limits: Limits, power: float) -> float:
+def _detectable(equal: EqualArms, least: float, limits: Limits, power: float) -> float:
     """Least effect flagged with probability `power`: both of the flag's conditions must hold, by the weaker one.
 
     The mean passes the floor when it is a normal quantile above it; the t bound passes zero by a noncentral t.
     """
-    error = sd / np.sqrt(limits.launches)
+    error = float(equal.sd * equal.memory / np.sqrt(limits.launches))
     df = limits.launches - 1
+    offset = float(np.abs(equal.offset))
     critical = stdtrit(df, limits.confidence)
     over_floor = least + float(-stdtrit(1e6, 1 - power)) * error
     effects = np.linspace(0, 12, 1201) * error  # in standard errors; the bound needs fewer than that
     found = 1 - nctdtr(df, effects / error if error > 0 else effects, critical)
     over_zero = float(effects[np.argmax(found >= power)]) if error > 0 else 0.0
-    return float(max(over_floor, over_zero))
+    return float(max(over_floor, over_zero + offset))

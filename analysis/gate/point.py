@@ -8,9 +8,10 @@ import numpy as np
 
 from .checks import fault
 from .effects import Estimate, estimate, launch_effects, order_effects
+from .equal_arms import EqualArms, as_equal_arms
 from .limits import Limits
 from .pairs import Floats, PairBlocks
-from .stages import first_stage, floor, second_stage
+from .stages import first_stage, second_stage
 from .verdict import Reason, Verdict
 
 
@@ -49,6 +50,7 @@ class PointVerdict:
     """`stage` is 1 or 2, 0 where nothing could be judged. `effects`, `fresh_effects`: log, by launch, of the stages.
 
     uncalibrated   why there is no A/A spread to hold the effects against; None where there is, or none is needed
+    offset         log, by how much equal arms differ anyway
     """
 
     point: str
@@ -61,10 +63,11 @@ class PointVerdict:
     effects: tuple[float, ...] = ()
     fresh_effects: tuple[float, ...] = ()
     uncalibrated: Reason | None = None
+    offset: float = 0.0
 
 
-def judge_point(data: PointData, calibrated_sd: float | Reason, limits: Limits) -> PointVerdict:
-    """The verdict on `data`. `calibrated_sd` is the A/A spread, or the reason for which there is none."""
+def judge_point(data: PointData, calibrated: EqualArms | float | Reason, limits: Limits) -> PointVerdict:
+    """The verdict on `data`. `calibrated`: what equal arms showed (a number: their sd), or why that is not known."""
     if data.failures:
         detail = ", ".join(f"{arm}: {why}" for arm, why in sorted(data.failures.items()))
         return PointVerdict(data.point, data.metric, Verdict.ERROR, Reason.ARM_FAILED, detail=detail)
@@ -73,49 +76,51 @@ def judge_point(data: PointData, calibrated_sd: float | Reason, limits: Limits) 
     found = fault(data.first, limits)
     if found is not None:
         return PointVerdict(data.point, data.metric, *found, detail="stage 1")
-    flag, good = first_stage(_effects(data.first), _sd(calibrated_sd), limits)
+    flag, good = first_stage(_effects(data.first), _equal(calibrated, limits), limits)
     if good:
-        return _told(data, [data.first], (Verdict.PASS, Reason.WITHIN_LIMIT), calibrated_sd, limits)
-    if flag and isinstance(calibrated_sd, Reason):
-        return _told(data, [data.first], (Verdict.INCONCLUSIVE, calibrated_sd), calibrated_sd, limits)
+        return _told(data, [data.first], (Verdict.PASS, Reason.WITHIN_LIMIT), calibrated, limits)
+    if flag and isinstance(calibrated, Reason):
+        return _told(data, [data.first], (Verdict.INCONCLUSIVE, calibrated), calibrated, limits)
     if data.fresh is None:
         verdict = Verdict.INCONCLUSIVE, Reason.NEEDS_CONFIRMATION
-        return _told(data, [data.first], verdict, calibrated_sd, limits)
+        return _told(data, [data.first], verdict, calibrated, limits)
     found = fault(data.fresh, limits)
     if found is not None:
         return PointVerdict(data.point, data.metric, *found, detail="stage 2")
-    verdict = _confirmed(_effects(data.first), _effects(data.fresh), calibrated_sd, limits)
-    return _told(data, [data.first, data.fresh], verdict, calibrated_sd, limits)
+    verdict = _confirmed(_effects(data.first), _effects(data.fresh), calibrated, limits)
+    return _told(data, [data.first, data.fresh], verdict, calibrated, limits)
 
 
 def _confirmed(
-    effects: Floats, fresh: Floats, calibrated_sd: float | Reason, limits: Limits
+    effects: Floats, fresh: Floats, calibrated: EqualArms | float | Reason, limits: Limits
 ) -> tuple[Verdict, Reason]:
-    again, together, good = second_stage(effects, fresh, _sd(calibrated_sd), limits)
+    again, together, good = second_stage(effects, fresh, _equal(calibrated, limits), limits)
     if good:
         return Verdict.PASS, Reason.WITHIN_LIMIT
     if not (again or together):
-        flag, _ = first_stage(effects, _sd(calibrated_sd), limits)
+        flag, _ = first_stage(effects, _equal(calibrated, limits), limits)
         return Verdict.INCONCLUSIVE, Reason.NOT_CONFIRMED if flag else Reason.TOO_WIDE
-    if isinstance(calibrated_sd, Reason):
-        return Verdict.INCONCLUSIVE, calibrated_sd
+    if isinstance(calibrated, Reason):
+        return Verdict.INCONCLUSIVE, calibrated
     return Verdict.FAIL, Reason.CONFIRMED_FRESH if again else Reason.CONFIRMED_POOLED
 
 
 def _told(
-    data: PointData, stages: list[PairBlocks], said: tuple[Verdict, Reason], calibrated_sd: float | Reason,
-    limits: Limits,
+    data: PointData, stages: list[PairBlocks], said: tuple[Verdict, Reason],
+    calibrated: EqualArms | float | Reason, limits: Limits,
 ) -> PointVerdict:  # fmt: skip
     """The verdict with the figures of all stages that it rests on."""
     found = estimate(np.concatenate([_effects(blocks) for blocks in stages]))
-    least = floor(_sd(calibrated_sd), found.launches, limits, found)
+    equal = _equal(calibrated, limits)
+    least = equal.floor(found.launches, limits, found)
     verdict, reason = said
-    if verdict is Verdict.PASS and found.bound(limits.confidence) < 0 and found.mean <= -least:
+    sure = found.bound(limits.confidence) < -np.abs(equal.offset)
+    if verdict is Verdict.PASS and sure and found.mean <= -least:
         reason = Reason.FASTER
     return PointVerdict(
         data.point, data.metric, verdict, reason, stage=len(stages), figures=_figures(found, least, stages, limits),
         effects=tuple(_effects(stages[0]).tolist()), fresh_effects=_fresh_effects(data.fresh, limits),
-        uncalibrated=calibrated_sd if isinstance(calibrated_sd, Reason) else None,
+        uncalibrated=calibrated if isinstance(calibrated, Reason) else None, offset=float(equal.offset),
     )  # fmt: skip
 
 
@@ -124,9 +129,9 @@ def _fresh_effects(fresh: PairBlocks | None, limits: Limits) -> tuple[float, ...
     return () if fresh is None or fault(fresh, limits) is not None else tuple(_effects(fresh).tolist())
 
 
-def _sd(calibrated_sd: float | Reason) -> float:
-    """Without a calibration 0: the run's own spread then makes the floor."""
-    return 0.0 if isinstance(calibrated_sd, Reason) else calibrated_sd
+def _equal(calibrated: EqualArms | float | Reason, limits: Limits) -> EqualArms:
+    """Without a calibration of no spread: the run's own then makes the floor."""
+    return as_equal_arms(0.0 if isinstance(calibrated, Reason) else calibrated, limits)
 
 
 def _effects(blocks: PairBlocks) -> Floats:

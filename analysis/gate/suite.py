@@ -22,17 +22,21 @@ def geomean(effects: Floats) -> Estimate:
     return estimate(np.asarray(effects.mean(axis=-2)))
 
 
-def geomean_suspect(effects: Floats, limits: Limits) -> Flags:
-    """All points together look slower by `geomean_effect`: every point is worth fresh launches."""
+def geomean_suspect(effects: Floats, limits: Limits, offset: Floats | float = 0.0) -> Flags:
+    """All points together look slower by `geomean_effect`: every point is worth fresh launches.
+
+    offset   (log) that equal arms show anyway, in the mean of the points' sizes
+    """
     found = geomean(effects)
-    return np.asarray((found.bound(1 - limits.confidence) > 0) & (found.mean >= np.log1p(limits.geomean_effect)))
+    least = np.log1p(limits.geomean_effect) + offset
+    return np.asarray((found.bound(1 - limits.confidence) > offset) & (found.mean >= least))
 
 
-def geomean_confirmed(effects: Floats, fresh: Floats, limits: Limits) -> Flags:
+def geomean_confirmed(effects: Floats, fresh: Floats, limits: Limits, offset: Floats | float = 0.0) -> Flags:
     """All points together are surely slower by more than `geomean_effect`, on the fresh launches or on all of them."""
     pooled = np.concatenate([effects, fresh], axis=-1)
     low = [geomean(launches).bound(1 - limits.confirm_confidence) for launches in (fresh, pooled)]
-    return np.asarray(np.fmax(*low) > np.log1p(limits.geomean_effect))
+    return np.asarray(np.fmax(*low) > np.log1p(limits.geomean_effect) + offset)
 
 
 def holm(p_values: Floats) -> Floats:
@@ -104,10 +108,11 @@ def _geomean(points: list[PointVerdict], limits: Limits) -> Geomean | None:
     fresh = np.array([point.fresh_effects for point in points]) if whole else None
     found = geomean(effects if fresh is None else np.concatenate([effects, fresh], axis=-1))
     verdict, reason = Verdict.PASS, Reason.WITHIN_LIMIT
-    if geomean_suspect(effects, limits):
+    offset = float(np.mean([abs(point.offset) for point in points]))
+    if geomean_suspect(effects, limits, offset):
         if fresh is None:
             verdict, reason = Verdict.INCONCLUSIVE, Reason.NEEDS_CONFIRMATION
-        elif geomean_confirmed(effects, fresh, limits):
+        elif geomean_confirmed(effects, fresh, limits, offset):
             verdict, reason = Verdict.FAIL, Reason.ALL_POINTS_SLOWER
             lacking = next((point.uncalibrated for point in points if point.uncalibrated is not None), None)
             if lacking is not None:  # what is not calibrated cannot fail, all points together neither

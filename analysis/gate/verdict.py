@@ -53,6 +53,7 @@ class Reason(Enum):
     TOO_MANY_DROPPED = "too_many_pairs_dropped"
     NO_VALID_PAIRS = "no_valid_pairs"
     NO_VARIATION = "no_variation"
+    COARSE_CLOCK = "clock_too_coarse"
     ORDER_UNBALANCED = "order_unbalanced"
     COUNT_VARIES = "count_varies"
     SINGLE_NUMBER = "single_baseline_number"

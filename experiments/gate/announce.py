@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 from ...analysis.gate.block_values import PERIOD
 from ...analysis.gate.detectable import GatePlan, plan
+from ...analysis.gate.equal_arms import EqualArms
 from ...analysis.gate.fingerprint import IDENTITY
+from ...analysis.gate.limits import Limits
 from ...instrumentation.environment import fingerprint
 from ...instrumentation.telemetry import TelemetrySampler
 from ...reports.formatting import percent
@@ -65,14 +67,18 @@ def expected(request: GateRequest, points: Points, today: date) -> Expected | No
         now = (book.machine, request.limits.pairs, request.blocks.steps, today)
         works = {name: work_of(tree) for name, tree in points.items()}
         spreads = [book.spread(name, work, PERIOD, now, request.limits) for name, work in works.items()]
-        known = [sd for sd in spreads if isinstance(sd, float)]
+        known = [equal for equal in spreads if isinstance(equal, EqualArms)]
         if len(known) == len(spreads):
             wanted = {(name, work, PERIOD) for name, work in works.items()}
             times = [e.launch_s for e in book.entries if (e.point, e.work, e.metric) in wanted]
             whole = [seconds for seconds in times if seconds is not None]
             launch_s = sum(whole) if len(whole) == len(points) else None
-            return Expected(book, plan(max(known), len(points), request.limits), launch_s)
+            return Expected(book, plan(_weakest(known, request.limits), len(points), request.limits), launch_s)
     return None
+
+
+def _weakest(known: Sequence[EqualArms], limits: Limits) -> EqualArms:
+    return max(known, key=lambda equal: float(equal.floor(limits.launches, limits)))
 
 
 def _here() -> dict[str, Any]:

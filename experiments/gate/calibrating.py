@@ -15,6 +15,7 @@ from ...analysis.gate.block_values import GATED, OF_THE_STEP, PERIOD
 from ...analysis.gate.calibration import calibrate
 from ...analysis.gate.detectable import plan
 from ...analysis.gate.effects import launch_effects
+from ...analysis.gate.equal_arms import EqualArms
 from ...analysis.gate.fingerprint import differences
 from ...analysis.gate.limits import Limits
 from ...analysis.gate.pairs import Floats
@@ -64,9 +65,12 @@ def run_calibration(request: GateRequest, say: Say, today: Callable[[], date] = 
         work = work_of(bench.points["base"][name])
         for metric in (metric for metric in GATED if metric in series.metrics("base")):
             values = effects[name, metric] = _effects(series, metric)
-            spread, whole = _spread(values, metric, (request.limits, today()))
+            equal = _spread(values, metric, (request.limits, today()))
             size = request.limits.pairs, request.blocks.steps
-            entries.append(Entry(name, work, metric, spread, whole, *size, today(), round(launch_s, 3)))
+            entries.append(Entry(
+                name, work, metric, float(equal.sd), int(equal.launches), *size, today(), round(launch_s, 3),
+                float(equal.offset), float(equal.memory),
+            ))  # fmt: skip
     book = _book(machine_of(opened[names[0]]), request).with_entries(entries)
     book.save()
     return Calibrated(book, _spreads(entries, request.limits), effects, tuple(launches))
@@ -79,7 +83,7 @@ def planned(path: Path, limits: Limits) -> tuple[Spread, ...]:
 
 def _spreads(entries: Sequence[Entry], limits: Limits) -> tuple[Spread, ...]:
     points = len({entry.point for entry in entries})
-    return tuple(Spread(e.point, e.metric, e.sd, e.launches, plan(e.sd, points, limits)) for e in entries)
+    return tuple(Spread(e.point, e.metric, e.sd, e.launches, plan(e.equal, points, limits)) for e in entries)
 
 
 def _book(machine: Mapping[str, Any], request: GateRequest) -> Book:
@@ -105,11 +109,10 @@ def _least_whole(found: Mapping[str, Series]) -> int:
     return min(int(np.isfinite(_effects(series, PERIOD)).sum()) for series in found.values())
 
 
-def _spread(values: Floats, metric: str, at: tuple[Limits, date]) -> tuple[float, int]:
-    """(sd, whole launches). A metric that may be zero may also never differ: then nothing of it is noise."""
+def _spread(values: Floats, metric: str, at: tuple[Limits, date]) -> EqualArms:
+    """What equal arms showed. A metric that may be zero may also never differ: then nothing of it is noise."""
     limits, today = at
     known = values[np.isfinite(values)]
     if metric in OF_THE_STEP and len(known) >= limits.calibration_launches and not np.ptp(known) > 0:
-        return 0.0, len(known)
-    made = calibrate(values, today, {}, limits)
-    return made.sd, made.launches
+        return EqualArms(0.0, len(known), float(known[0]))
+    return calibrate(values, today, {}, limits).equal

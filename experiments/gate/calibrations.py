@@ -1,7 +1,8 @@
 """A/A calibrations on disk: one file a machine, one entry for each point and metric, each with its day and its blocks.
 
     {"schema": 1, "machine": {...}, "entries": [{"point": "regime=steady", "work": "3f9c...", "metric": "period_p50_ns",
-     "sd": 0.0042, "launches": 20, "pairs": 6, "block_steps": 50, "measured_on": "2026-11-30", "launch_s": 8.1}]}
+     "sd": 0.0042, "launches": 20, "pairs": 6, "block_steps": 50, "measured_on": "2026-11-30", "launch_s": 8.1,
+     "offset": 0.0, "memory": 1.0}]}
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import msgspec
 
 from ...analysis.gate.calibration import Calibration, unusable
+from ...analysis.gate.equal_arms import EqualArms
 from ...analysis.gate.fingerprint import IDENTITY
 from ...analysis.gate.limits import Limits
 from ...analysis.gate.verdict import Reason
@@ -34,6 +36,7 @@ SCHEMA = 1
 class Entry:
     """How much equal arms differ between launches (`sd`, log) in `metric` of a point; `work`: see `work_of`.
 
+    offset     what equal arms differ by in the mean, where that is sure; `memory`: see `EqualArms`
     launch_s   what a launch took for this point, in the mean; None in files of earlier versions
     """
 
@@ -46,6 +49,13 @@ class Entry:
     block_steps: int
     measured_on: date
     launch_s: float | None = None
+    offset: float = 0.0
+    memory: float = 1.0
+
+    @property
+    def equal(self) -> EqualArms:
+        """For the floor."""
+        return EqualArms(self.sd, self.launches, self.offset, self.memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +68,18 @@ class Book:
 
     def spread(
         self, point: str, work: str, metric: str, now: tuple[Mapping[str, Any], int, int, date], limits: Limits
-    ) -> float | Reason:
-        """The sd for a gate that runs as `now` says (machine, pairs, steps of a block, day), or why there is none."""
+    ) -> EqualArms | Reason:
+        """For a gate that runs as `now` says: machine, pairs, steps of a block, day. Or why there is none."""
         machine, pairs, steps, today = now
         wanted = (point, work, metric)
         entry = next((e for e in self.entries if (e.point, e.work, e.metric) == wanted), None)
         if entry is None:
             return Reason.NO_CALIBRATION
-        known = Calibration(entry.sd, entry.launches, entry.measured_on, self.machine)
+        known = Calibration(entry.equal, entry.measured_on, self.machine)
         reason = unusable(known, machine, today, limits)
         if reason is None and (entry.pairs, entry.block_steps) != (pairs, steps):
             reason = Reason.CALIBRATION_OTHER_BLOCKS
-        return entry.sd if reason is None else reason
+        return entry.equal if reason is None else reason
 
     def with_entries(self, fresh: Iterable[Entry]) -> Book:
         """The book with `fresh`; what it said of the same points before is gone."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...analysis.gate.block_values import GATED, OF_THE_STEP, PERIOD
 from ...analysis.gate.culprit import culprit
+from ...analysis.gate.equal_arms import EqualArms
 from ...analysis.gate.exact import EXACT, judge_exact
 from ...analysis.gate.limits import Limits
 from ...analysis.gate.matching import ALL
@@ -20,8 +21,8 @@ from .launch import ARMS
 from .series import Series
 
 SHARE = "as a share of the step"
-Spread = Callable[[str, str], float | Reason]
-"""(point, metric) -> the A/A spread, or why there is none."""
+Spread = Callable[[str, str], EqualArms | Reason]
+"""(point, metric) -> what equal arms showed, or why that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

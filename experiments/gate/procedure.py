@@ -12,6 +12,7 @@ from datetime import date
 from pathlib import Path
 
 from ...analysis.gate.conditions import told
+from ...analysis.gate.equal_arms import EqualArms
 from ...analysis.gate.matching import unmatched
 from ...analysis.gate.result import GateResult
 from ...analysis.gate.suite import judge_suite
@@ -108,7 +109,7 @@ def _spreads(
     book = open_book(machine, request.calibration)
     now = (machine, request.limits.pairs, request.blocks.steps, today)
 
-    def spread(point: str, metric: str) -> float | Reason:
+    def spread(point: str, metric: str) -> EqualArms | Reason:
         return book.spread(point, work_of(points[point]), metric, now, request.limits)
 
     return book, spread

@@ -34,6 +34,7 @@ MEANINGS: Mapping[Reason, str] = {
     " quieter machine",
     Reason.NO_VALID_PAIRS: "telemetry dropped every pair; measure on a quieter machine",
     Reason.NO_VARIATION: "all values are equal to the last digit: a clock too coarse, or a copied number",
+    Reason.COARSE_CLOCK: "one tick of the clock is worth a regression; measure longer blocks or with a finer clock",
     Reason.ORDER_UNBALANCED: "one arm went first more often, so a drift of the machine would fall on the other",
     Reason.COUNT_VARIES: "the count changes from launch to launch, and the two sides overlap",
     Reason.SINGLE_NUMBER: f"a single stored result shows no spread; store at least {_LIMITS.min_history}",

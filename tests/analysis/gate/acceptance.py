@@ -5,12 +5,13 @@ Each block of trials has an A/A calibration of its own, as each user's machine h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from stepscope.analysis.gate.effects import estimate, launch_effects
+from stepscope.analysis.gate.equal_arms import EqualArms, equal_arms
 from stepscope.analysis.gate.limits import Limits
-from stepscope.analysis.gate.stages import first_stage, flagged, second_stage
+from stepscope.analysis.gate.stages import first_stage, second_stage
 from stepscope.analysis.gate.suite import geomean_confirmed, geomean_suspect
 
 from .simulator import Machine, Plan, paired
@@ -39,9 +40,9 @@ def effects_of(
     return launch_effects(np.log(head / base), np.broadcast_to(plan.head_first, base.shape))
 
 
-def calibrated(machine: Machine, rng: np.random.Generator, limits: Limits = LIMITS) -> float:
+def calibrated(machine: Machine, rng: np.random.Generator, limits: Limits = LIMITS) -> EqualArms:
     plan = Plan(launches=limits.calibration_launches)
-    return float(estimate(effects_of(machine, 1, 0.0, rng, plan)).spread[0, 0])
+    return equal_arms(effects_of(machine, 1, 0.0, rng, plan)[0, 0])
 
 
 def rates(machine: Machine, effect: float, trials: int, seed: int) -> Rates:
@@ -79,7 +80,6 @@ def order_alarms(machine: Machine, trials: int, seed: int, *, fixed: bool) -> fl
     """Share of A/A trials flagged by one stage with a 0.5 % floor while each launch slows down by 10 %."""
     rng = np.random.default_rng(seed)
     plan = Plan(fixed_order=fixed, ramp=np.log(1.1))
-    limits = replace(LIMITS, min_effect=0.005)
     blocks = [paired(machine, size, 0.0, rng, plan) for size in chunks(trials)]
     found = estimate(np.concatenate([np.median(np.log(head / base), axis=-1)[:, 0] for base, head in blocks]))
-    return float(flagged(found, np.asarray(np.log1p(limits.min_effect)), limits).mean())
+    return float(((found.bound(1 - LIMITS.confidence) > 0) & (found.mean >= np.log1p(0.005))).mean())

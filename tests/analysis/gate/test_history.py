@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from stepscope.analysis.gate.calibration import Calibration, calibrate, unusable
 from stepscope.analysis.gate.detectable import plan
+from stepscope.analysis.gate.equal_arms import EqualArms
 from stepscope.analysis.gate.fingerprint import differences
 from stepscope.analysis.gate.history import judge_history
 from stepscope.analysis.gate.limits import Limits
@@ -73,13 +74,13 @@ def test_a_calibration_holds_on_its_machine_for_its_time():
     today = date(2026, 3, 31)
     effects = np.random.default_rng(1).normal(0, 0.01, 20)
     kept = calibrate(effects, date(2026, 3, 1), H200, LIMITS)
-    assert kept.sd == pytest.approx(np.std(effects, ddof=1))
+    assert kept.equal.sd == pytest.approx(np.std(effects, ddof=1))
     assert unusable(kept, H200, today, LIMITS) is None
     assert unusable(kept, H200, date(2026, 4, 1), LIMITS) is Reason.CALIBRATION_EXPIRED
     assert unusable(kept, H200, date(2026, 2, 1), LIMITS) is Reason.CALIBRATION_EXPIRED
     assert unusable(kept, {**H200, "driver": "560"}, today, LIMITS) is Reason.CALIBRATION_OTHER_MACHINE
     assert unusable(None, H200, today, LIMITS) is Reason.NO_CALIBRATION
-    assert unusable(Calibration(0.01, 19, today, H200), H200, today, LIMITS) is Reason.NO_CALIBRATION
+    assert unusable(Calibration(EqualArms(0.01, 19), today, H200), H200, today, LIMITS) is Reason.NO_CALIBRATION
 
 
 @pytest.mark.parametrize(("effects", "word"), [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from stepscope.analysis.gate.equal_arms import EqualArms
 from stepscope.analysis.gate.limits import Limits
 from stepscope.analysis.gate.matching import unmatched
 from stepscope.analysis.gate.point import PointData, PointVerdict, judge_point
@@ -60,6 +61,13 @@ def test_without_a_calibration_all_points_together_cannot_fail_either():
     bare = judge_point(PointData("c", "period_ns", blocks(UNIFORM), fresh), Reason.CALIBRATION_EXPIRED, LIMITS)
     suite = judge_suite([*points, bare], LIMITS)
     assert (suite.verdict, suite.reasons) == (Verdict.INCONCLUSIVE, (Reason.CALIBRATION_EXPIRED,))
+
+
+def test_all_points_together_are_held_against_what_equal_arms_show_together():
+    fresh, equal = blocks(UNIFORM, seed=1), EqualArms(0.003, 20, offset=0.012)
+    points = [judge_point(PointData(name, "period_ns", blocks(UNIFORM), fresh), equal, LIMITS) for name in "ab"]
+    suite = judge_suite(points, LIMITS)
+    assert (suite.verdict, suite.geomeans["period_ns"].reason) == (Verdict.PASS, Reason.WITHIN_LIMIT)
 
 
 def test_nothing_is_an_error():

@@ -6,6 +6,7 @@ import json
 from datetime import date
 
 import pytest
+from stepscope.analysis.gate.equal_arms import EqualArms
 from stepscope.analysis.gate.limits import Limits
 from stepscope.analysis.gate.verdict import Reason
 from stepscope.errors import UsageError
@@ -32,7 +33,7 @@ def spread(book, machine=MACHINE, day=DAY, pairs=6, steps=50, point="p"):
 def test_a_machine_finds_its_own_again(cache):
     open_book(MACHINE).with_entries([entry()]).save()
     again = open_book({**MACHINE, "sm_clock_mhz": 1200, "memory_bytes": 6})  # a clock is no identity
-    assert spread(again) == 0.004
+    assert spread(again) == EqualArms(0.004, 20)
     assert again.machine == {"gpu": "NVIDIA H200", "driver": "550.54", "python": "3.12.1"}
     assert open_book({**MACHINE, "driver": "560"}).entries == ()
 
@@ -46,7 +47,7 @@ def test_a_machine_finds_its_own_again(cache):
 ])  # fmt: skip
 def test_what_does_not_hold_is_refused_with_its_reason(tmp_path, changed, reason):
     book = Book(tmp_path / "aa.json", {"gpu": "NVIDIA H200", "driver": "550.54", "python": "3.12.1"}, (entry(),))
-    assert spread(book) == 0.004
+    assert spread(book) == EqualArms(0.004, 20)
     assert spread(book, **changed) is reason
 
 
