@@ -103,7 +103,8 @@ class ModelRunner:
         self.inputs.forward_enqueued()
         if step.keeps_figures:  # here, because the device is busy meanwhile
             lens = inputs.seq_lens.tobytes()  # of all that is counted they alone will change
-            step.note_later(_figures, update, plan, inputs.is_prefilling, lens)
+            drafted = inputs.speculation.drafted if inputs.speculation is not None else (0, 0)
+            step.note_later(_figures, update, plan, inputs.is_prefilling, lens, drafted)
         return hidden
 
     def _run_sample(
@@ -130,7 +131,8 @@ class ModelRunner:
         """A delta without tokens only changes membership: finished and preempted requests leave."""
         self.checks.after_preprocess(delta, self.state, None, None)
         step.note(num_reqs=0, num_tokens=0, padded_tokens=0, padded_reqs=0, kv_tokens_sum=0, kv_tokens_max=0)
-        step.note(num_prefill=0, num_decode=0, **_membership(update))
+        step.note(num_prefill=0, num_decode=0, drafted_reqs=0, drafted_tokens=0, accepted_tokens=0)
+        step.note(**_membership(update))
         return PendingStep(delta.step, lambda: StepResult(delta.step, {}))
 
     def _report_logits(self, inputs: StepInputs) -> None:
@@ -189,7 +191,7 @@ def _membership(update: UpdateFigures) -> dict[str, int | float | bool | None]:
 
 
 def _figures(
-    update: UpdateFigures, plan: ExecutionPlan, is_prefilling: BoolArray, lens: bytes
+    update: UpdateFigures, plan: ExecutionPlan, is_prefilling: BoolArray, lens: bytes, drafted: tuple[int, int]
 ) -> dict[str, int | float | bool | None]:
     """The step's row, when it is made. `lens` are the sequence lengths as they were, int32."""
     seq_lens = np.frombuffer(lens, dtype=np.int32)
@@ -204,4 +206,7 @@ def _figures(
         "kv_tokens_max": int(seq_lens.max()),
         "num_prefill": num_prefill,
         "num_decode": plan.num_reqs - num_prefill,
+        "drafted_reqs": drafted[0],
+        "drafted_tokens": drafted[1],
+        **({} if drafted[1] else {"accepted_tokens": 0}),  # else `handoff/pending.py` notes it
     }

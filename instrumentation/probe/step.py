@@ -16,6 +16,7 @@ STEP_FIGURES = (
     "period_ns", "latency_ns", "host_busy_ns", "host_wait_ns", "num_reqs", "num_tokens", "padded_tokens", "padded_reqs",
     "kv_tokens_sum", "kv_tokens_max", "num_prefill", "num_decode", "num_new", "num_finished", "num_resumed",
     "num_preempted", "num_moved_rows", "batch_overlap", "num_syncs", "num_launches", "num_h2d",
+    "drafted_reqs", "drafted_tokens", "accepted_tokens",
 )
 """What `note` takes: columns of `steps` between the times and the flags, in the schema's order (a test compares)."""
 _COLUMNS = frozenset(STEP_FIGURES)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...errors import UsageError
 from ..probe.ledger import Ledger, Row
@@ -18,7 +19,7 @@ from .meta import RecordingMeta
 from .rescue import rescue_rows
 from .schema import SWEEP_KEYS, TABLES
 from .storage import META_FILE, PARTIAL_META_FILE, make_folder, read_json_object, read_table, write_json, write_table
-from .upgrade import RawRecording, check_version, upgrade
+from .upgrade import RawRecording, check_version, upgrade, upgrade_rows
 
 __all__ = ["Recording"]
 
@@ -102,9 +103,10 @@ class Recording:
     def _load_killed(cls, folder: Path) -> Recording:
         path = folder / PARTIAL_META_FILE
         raw = read_json_object(path)
-        check_version(raw, str(path))
-        rows, meta = rescue_rows(folder, _typed(raw, path))
-        return cls.from_ledger(rows, meta)
+        version = check_version(raw, str(path))
+        current = upgrade(RawRecording(raw, {}), str(path)).meta
+        rows, meta = rescue_rows(folder, _typed(current, path))
+        return cls.from_ledger(upgrade_rows(version, rows), meta)
 
 
 def _typed(raw: Mapping[str, Any], path: Path) -> RecordingMeta:
@@ -124,6 +126,9 @@ def _read_tables(folder: Path) -> dict[str, pa.Table]:
 def _checked(name: str, table: pa.Table, folder: Path) -> pa.Table:
     """The table in the schema's order and types; sweep keys are optional."""
     where = f"{folder / name}.parquet"
+    twice = next((column for column in table.column_names if table.column_names.count(column) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{where}: column {twice} stands in it twice; the file was changed by hand, record again")
     in_sweep = any(key.name in table.column_names for key in SWEEP_KEYS)
     schema = arrow_schema(name, in_sweep=in_sweep)
     missing = [field.name for field in schema if field.name not in table.column_names]
@@ -133,7 +138,21 @@ def _checked(name: str, table: pa.Table, folder: Path) -> pa.Table:
     if extra:
         raise UsageError(f"{where}: column {extra[0]} is unknown in this version; record again")
     try:
-        return table.select(schema.names).cast(schema)
+        typed = table.select(schema.names).cast(schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UsageError(f"{where}: a column has the wrong type ({error}); record again") from error
+    _check_ends(typed, where)
+    return typed
+
+
+def _check_ends(table: pa.Table, where: str) -> None:
+    """Refuse rows that end before they start: every figure made of them would be wrong."""
+    for start, end in (("start_ns", "end_ns"), ("enqueue_start_ns", "enqueue_end_ns")):
+        if {start, end} <= set(table.column_names):
+            early = pc.index(pc.less(table[end], table[start]), True).as_py()
+            if early >= 0:
+                raise UsageError(
+                    f"{where}: row {early} has an {end} before its {start}; the file is damaged, copy the recording "
+                    "again or record again"
+                )
 

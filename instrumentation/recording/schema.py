@@ -4,6 +4,7 @@ History of the version:
   1  first layout.
   2  columns of imported captures: spans.domain, phase, graph_node, size_bytes; copies.phase, api, copy_count,
      graph_node; phases.origin. Null in recordings of the probe.
+  3  steps.drafted_reqs, drafted_tokens, accepted_tokens.
 
 All times are int64 nanoseconds of the clock named by `clock_id`. Every column is nullable: null means "not measured",
 and `recording.json` carries the reason in `diagnostics`.
@@ -14,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 ColumnType = Literal["int64", "float64", "string", "bool"]
 
@@ -55,6 +56,9 @@ STEPS = (
     *_columns("int64", "num_prefill num_decode num_new num_finished num_resumed num_preempted num_moved_rows"),
     Column("batch_overlap", "float64", "Jaccard index of this step's and the step before's request ids"),
     *_columns("int64", "num_syncs num_launches num_h2d"),
+    Column("drafted_reqs", "int64", "requests whose drafts the step verified; 0 without speculation"),
+    Column("drafted_tokens", "int64", "their drafts"),
+    Column("accepted_tokens", "int64", "drafts among the tokens that the step brought back"),
     *_columns("bool", "warmup complete"),
 )
 

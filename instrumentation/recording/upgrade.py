@@ -6,13 +6,14 @@ reads: what the old version did not hold becomes null.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from ...errors import UsageError
+from ..probe.ledger import Row
 from .schema import ONLY_CAPTURES, SCHEMA_VERSION
 
 
@@ -47,8 +48,33 @@ def _to_2(raw: RawRecording) -> RawRecording:
     return RawRecording({**raw.meta, "diagnostics": notes}, tables)
 
 
-UPGRADES: dict[int, UpgradeStep] = {1: _to_2}
+_SPECULATION = ("drafted_reqs", "drafted_tokens", "accepted_tokens")
+_BEFORE_3 = "recordings before version 3 do not say what was drafted"
+
+
+def _to_3(raw: RawRecording) -> RawRecording:
+    """What steps verified and accepted of drafts was not recorded before."""
+    steps = raw.tables.get("steps")
+    if steps is None:
+        return raw
+    added = [name for name in _SPECULATION if name not in steps.column_names]
+    for name in added:
+        steps = steps.append_column(name, pa.nulls(len(steps), pa.int64()))
+    notes = [{"table": "steps", "column": name, "reason": _BEFORE_3} for name in added if len(steps)]
+    meta = {**raw.meta, "diagnostics": [*raw.meta.get("diagnostics", ()), *notes]}
+    return RawRecording(meta, {**raw.tables, "steps": steps})
+
+
+UPGRADES: dict[int, UpgradeStep] = {1: _to_2, 2: _to_3}
 """Version N -> the step to N + 1."""
+
+
+def upgrade_rows(version: int, rows: Mapping[str, Sequence[Row]]) -> dict[str, Sequence[Row]]:
+    """A killed run's rows, which are still the ledger's, as the current version has them."""
+    found = dict(rows)
+    if version < 3 and "steps" in found:  # before the flags of a step
+        found["steps"] = [(*row[:-2], *(None for _ in _SPECULATION), *row[-2:]) for row in found["steps"]]
+    return found
 
 
 def check_version(meta: Mapping[str, Any], where: str) -> int:

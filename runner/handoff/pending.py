@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -64,6 +64,8 @@ class SyncOutputs:
         slot.step = None
         visible = zip(inputs.req_ids, tokens, inputs.discard.tolist(), strict=True)
         sampled = {req_id: row for req_id, row, hide in visible if not hide}
+        if inputs.speculation is not None:
+            step.note(accepted_tokens=accepted_tokens(sampled))
         self._state.commit_tokens(StepResult(inputs.step, sampled))
         result = StepResult(inputs.step, sampled, self._drafter.propose(self._state, sampled))
 
@@ -98,11 +100,19 @@ class TokensInFlight(Protocol):
         ...
 
 
+def accepted_tokens(sampled: Mapping[str, tuple[int, ...]]) -> int:
+    """Drafts among a step's tokens: each request has one token behind those that were accepted."""
+    return sum(map(len, sampled.values())) - len(sampled)
+
+
 @dataclass(frozen=True, slots=True)
 class _Flight:
+    """`scope` is the step's own, where it verifies drafts: how many were accepted is known when they are back."""
+
     slot: OutputSlot
     reserved: Reserved
     late: LateStep
+    scope: StepScope | None
 
 
 class AsyncOutputs:
@@ -130,7 +140,8 @@ class AsyncOutputs:
         """Copy on a stream of its own, and keep a place for each token in its request's history."""
         self._bring(slot, inputs.num_reqs)
         number = inputs.step
-        self._flights.append(_Flight(slot, self._history.reserve(inputs), step.late()))
+        scope = step if inputs.speculation is not None else None
+        self._flights.append(_Flight(slot, self._history.reserve(inputs), step.late(), scope))
         shown: np.ndarray[tuple[int], np.dtype[np.bool_]] = ~inputs.discard
         previous = PreviousStep(number, inputs.req_ids, slot, shown)
         self._handoff.submitted(previous, lambda: self._collect_to(number))
@@ -156,6 +167,8 @@ class AsyncOutputs:
             self._wait(slot.event, "tokens")
             sampled = self._history.take(slot, reserved)
             slot.step = None
+            if flight.scope is not None:
+                flight.scope.note(accepted_tokens=accepted_tokens(sampled))
             result = StepResult(reserved.step, sampled)
             self.drafts = self._drafter.propose(self._state, sampled)
         self._checked(result)

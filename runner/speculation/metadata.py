@@ -32,3 +32,9 @@ class SpecDecodeMetadata:
     def num_logits(self) -> int:
         """R + D."""
         return self.expansion.num_logits
+
+    @property
+    def drafted(self) -> tuple[int, int]:
+        """Rows with drafts, and D."""
+        own = self.expansion
+        return int(np.count_nonzero(own.num_draft_tokens)), int(own.target_logits_indices.size)

@@ -182,7 +182,7 @@ class TestMeta:
 
     def test_a_reason_that_was_given_is_kept(self):
         given = meta(diagnostics=(Diagnostic("steps", "kv_tokens_max", "the model has no KV cache"),))
-        rows = {"steps": [(0, 1, 2, *([None] * 21), False, True)]}
+        rows = {"steps": [(0, 1, 2, *([None] * 24), False, True)]}
         assert Recording.from_ledger(rows, given).meta.reason("steps", "kv_tokens_max") == "the model has no KV cache"
 
 

@@ -121,6 +121,19 @@ class TestBadFiles:
         place = table.column_names.index("awaited")
         pq.write_table(table.set_column(place, "awaited", pa.array(["x"] * len(table))), path)
         self.refuse(folder, "edges.parquet: a column has the wrong type")
+        twice = [*table.column_names, "awaited"]
+        pq.write_table(pa.Table.from_arrays([*table.columns, table["awaited"]], twice), path)
+        self.refuse(folder, "edges.parquet: column awaited stands in it twice")
+
+    @pytest.mark.parametrize(("start", "end"), [("start_ns", "end_ns"), ("enqueue_start_ns", "enqueue_end_ns")])
+    def test_rows_that_end_before_they_start(self, folder, start, end):
+        path = folder / "copies.parquet"
+        schema = pq.read_schema(path)
+        rows = [{start: 7, end: 9}, {start: 5}, {start: 5, end: 4}]
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+        self.refuse(folder, f"copies.parquet: row 2 has an {end} before its {start}")
+        pq.write_table(pa.Table.from_pylist(rows[:2], schema=schema), path)
+        assert len(Recording.load(folder).table("copies")) == 2
 
     def test_unwritable_folders(self, recording, tmp_path):
         (tmp_path / "file").write_text("in the way")
@@ -261,4 +274,27 @@ class _Clock:
 
 
 def _step(number, start_ns, end_ns):
-    return (number, start_ns, end_ns, *([None] * 21), False, True)
+    return (number, start_ns, end_ns, *([None] * 24), False, True)
+
+
+SPECULATION = ("drafted_reqs", "drafted_tokens", "accepted_tokens")
+
+
+def test_a_recording_of_version_2_does_not_say_what_was_drafted(recording, tmp_path):
+    folder = recording.save(tmp_path / "old")
+    path = folder / "recording.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 2, "diagnostics": []}))
+    table = pq.read_table(folder / "steps.parquet")
+    pq.write_table(table.drop_columns(list(SPECULATION)), folder / "steps.parquet")
+    loaded = Recording.load(folder)
+    assert loaded.table("steps")["accepted_tokens"].isna().all()
+    assert loaded.meta.reason("steps", "accepted_tokens") == "recordings before version 3 do not say what was drafted"
+    assert loaded.table("steps")["warmup"].equals(recording.table("steps")["warmup"])
+
+
+def test_rows_of_a_killed_run_of_version_2_are_padded_before_their_flags():
+    rows = {"steps": [(7, 100, 200, "figure", False, True)], "spans": [(7, "lane")]}
+    assert upgrade.upgrade_rows(2, rows) == {
+        "steps": [(7, 100, 200, "figure", None, None, None, False, True)], "spans": [(7, "lane")],
+    }
+    assert upgrade.upgrade_rows(SCHEMA_VERSION, rows) == rows
