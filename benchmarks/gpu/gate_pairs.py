@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from stepscope.analysis.gate.block_values import DEVICE, PERIOD, block_values
-from stepscope.analysis.gate.conditions import told
+from stepscope.analysis.gate.block_values import DEVICE, PERIOD, LaunchValues, block_values
+from stepscope.analysis.gate.conditions import Conditions, told
 from stepscope.analysis.gate.effects import launch_effects
 from stepscope.analysis.gate.limits import Limits
 from stepscope.analysis.gate.pairs import PairBlocks
@@ -260,6 +260,35 @@ def measure(bench: Bench, pairs: Mapping[str, int], options: argparse.Namespace,
     return found
 
 
+def read_back(paths: Sequence[Path]) -> tuple[Found, dict[str, Any]]:
+    """Launches from the raw blocks of earlier runs on one machine, in order; and what the files say of themselves."""
+    found, commands, wall_s, environment = Found(), [], 0.0, {}
+    for path in paths:
+        kept = json.loads(path.read_text())
+        commands.append(kept["command"])
+        wall_s, environment = wall_s + kept["wall_s"], kept["environment"]
+        for stage, launches in (("first", found.first), ("fresh", found.fresh)):
+            for number in range(kept["launches"][stage]):
+                launches.append({
+                    name: one_launch(stages[stage], number, environment) for name, stages in kept["raw"].items()
+                    if stage in stages
+                })  # fmt: skip
+    return found, {"wall_s": round(wall_s, 1), "command": commands, "environment": environment}
+
+
+def one_launch(metrics: Mapping[str, Any], number: int, environment: Mapping[str, Any]) -> PointLaunch:
+    """A launch as `raw` wrote it; of a dropped pair the reason is gone."""
+    dropped = metrics[PERIOD]["dropped"][number]
+    conditions = [Conditions(throttle=0x8 if flag else 0) for flag in dropped]
+    values = {
+        arm: LaunchValues(
+            {metric: np.array(one[arm][number], dtype=np.float64) for metric, one in metrics.items()}, {}, {}
+        ) for arm in ARMS
+    }  # fmt: skip
+    first = [bool(flag) for flag in metrics[PERIOD]["head_first"][number]]
+    return PointLaunch({"base": {"environment": environment}}, values, dict.fromkeys(ARMS, conditions), first)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
@@ -268,9 +297,19 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=190.0, help="after which no launch is begun")
     parser.add_argument("--reserve", type=float, default=50.0, help="seconds that are left to fresh ones")
     parser.add_argument("--shrink", type=int, default=1)
+    parser.add_argument("--join", type=Path, nargs="+", help="judge the raw blocks of these results as one run")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     limits, blocks = Limits(pairs=SERIES_PAIRS), Blocks(settle=2)
+    if options.join:
+        joined, about = read_back(options.join)
+        options.out.write_text(json.dumps(plain(results(joined, limits, about))) + "\n")
+    else:
+        run(options, limits, blocks)
+    return show(json.loads(options.out.read_text()))
+
+
+def run(options: argparse.Namespace, limits: Limits, blocks: Blocks) -> None:
     request = GateRequest((parse_arm("base", []), parse_arm("head", [])), limits=limits, blocks=blocks)
     pairs = {PLANTED: 6, **{name: SERIES_PAIRS * (one[2] // options.shrink) for name, one in POINTS.items()}}
     with benched(request) as made:
@@ -278,7 +317,9 @@ def main() -> int:
         bench = replace(made, points=points, values=partial(block_values, exposed=False), timeout_s=100.0,
                         named=frozenset({"runner.model"}))  # fmt: skip
         measure(bench, pairs, options, limits)
-    found = json.loads(options.out.read_text())
+
+
+def show(found: Mapping[str, Any]) -> int:
     for name, one in found["points"].items():
         for metric in (PERIOD, DEVICE):
             if metric in one:
