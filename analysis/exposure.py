@@ -27,10 +27,10 @@ from .operations import Operations
 from .overlap import RESOLUTION
 from .replay import Timeline, changed, first_consumers, replays
 from .stats import Number
-from .tables import Process, TableSource, records, stack
+from .tables import Process, TableSource, processes, records, stack
 from .what_if import period_change, steady_steps
 from .window import MASKS, masks, window
-from .without_copy import without
+from .without_copy import usual_range_ns, without
 
 COLUMNS = {
     "step": "Int64", "counted": "boolean", "size_bytes": "Int64", "copy_ns": "Int64", "queue_delay_ns": "Int64",
@@ -78,6 +78,20 @@ def exposure(recording: TableSource, buffer: str = "block_table") -> Exposure:
     return Exposure(
         steps, value, reason, max(line.misfit_ns for line in known), sum(line.ops.left_out for line in known), commit,
     )
+
+
+def commit_step(recording: TableSource, behind: TableSource, buffer: str = "block_table") -> Number | None:
+    """`Exposure.commit_step_ns` where another recording tells what the host's range costs behind other calls of its
+    step: `behind`, of an arm that commits last. None where there is no replay, no such range or too few steps.
+    """
+    replayed, others = replays(recording), processes(behind)
+    if replayed.first is None or not others or buffer not in COMMIT_RANGES:
+        return None
+    process, line = replayed.first
+    range_ns = usual_range_ns(others[0], COMMIT_RANGES[buffer])
+    if range_ns is None or _exposed_step(process, line, buffer)[0] is None:
+        return None
+    return period_change(process, line, without(line, process, buffer, COMMIT_RANGES[buffer], range_ns))[0]
 
 
 def _rows(process: Process, line: Timeline | None, buffer: str) -> Iterator[Row]:

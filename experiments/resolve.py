@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..runner.config import RunnerConfig
+from ..workloads.case_grammar import parse_case
 from ..workloads.workload import Workload
 from .axes import full_path
 from .overhead import NUM_SILENT, alternates, counted_steps
@@ -141,12 +142,12 @@ def _check_skip(spec: PointSpec, workload: Workload) -> None:
     """The arm `skip` is a counterfactual only where the table cannot change while it is measured."""
     if spec.runner.commit_order != "skip":
         return
-    regime = spec.workload.regime
-    if regime != "steady":
-        source = f"regime {regime}" if regime else "a trace or generator"
+    regime, case = spec.workload.regime, spec.workload.case
+    if regime != "steady" and not (case and all(rows.kind == "decode" for rows in parse_case(case).rows)):
+        source = f"regime {regime}" if regime else f"case {case}" if case else "a trace or generator"
         raise UsageError(
             f"runner.commit_order: skip needs a block table that does not change, and {source} changes its rows;"
-            " use it with workload.regime steady"
+            " use it with workload.regime steady, or with a case of decodes alone"
         )
     if not workload.scheduler.reserve_output:
         raise UsageError(

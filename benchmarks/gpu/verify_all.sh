@@ -17,7 +17,7 @@ check() { # NAME ARGUMENTS...
   echo "$? $SECONDS s: $name"
 }
 
-check times spans corridor copies perturbed cells measured $seeds
+check times cells perturbed spans corridor copies measured $seeds --seconds 12
 export OMP_NUM_THREADS=1 # or each of them takes all cores
 for seed in 1 2 3; do check "host-$seed" $host --seed "$seed" & done
 check host-mutants $host --quick --mutant all &

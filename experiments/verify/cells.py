@@ -1,183 +1,170 @@
-"""The replay against the counterfactual: arms first, last and skip in turns, by size, hand-off and road of the copy."""
+"""The replay against the counterfactual: arms first, last and skip in turns, by size, hand-off and road of the copy.
+
+The replay sees arm `first`, and of arm `last` what the host's range around the copy takes behind other calls of its
+step (`analysis.exposure.commit_step`); of arm `skip`, which it has to foretell, nothing.
+"""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from ...analysis.arms import ArmPoint, pair_orders
+from ...analysis.arms import COPIES
 from ...analysis.blocks import Block
-from ...analysis.summary import Summary
-from ...analysis.tables import floats, texts
+from ...analysis.exposure import commit_step
+from ...analysis.mirrored import mirrored_difference
+from ...analysis.stats import Number
+from ...instrumentation.recording.reader import Recording
 from ..launch_groups import measure_launch
 from ..launches import launches
 from ..plan import make_plan
+from ..session import Measured
 from ..spec import PointSpec
 from ..summary import summary_of
+from .cell_specs import ROADS, SMALL_MIB, WIDTHS, cell_specs
 from .check import Check, Finding, Setting, exact, replaced, within
 
-ROWS = 64
-WIDTHS = {512: 0.125, 8192: 2.0, 32_768: 8.0}
-"""Block-table width -> MiB at 64 rows of 4 bytes."""
-ROADS = {
-    "compute": {"copy_stream": "compute", "device_buffers": "single_guarded"},
-    "single_guarded": {"copy_stream": "dedicated", "device_buffers": "single_guarded"},
-    "double": {"copy_stream": "dedicated", "device_buffers": "double"},
-}
-SMALL_MIB = 0.125
-PROMPT_TOKENS = 2048
-"""So long that the forward outlasts all host work: with two steps in flight the device then binds, and shows a copy."""
-HANDOFFS = ("sync", "async_auto")
-WIDTH = "runner.table_width"
-SWITCHES = ("runner.token_handoff", "runner.copy_stream", "runner.device_buffers")
 LEAST_NS, SHARE = 8_000, 0.1
-Row = dict[str, Any]
-Axes = tuple[Sequence[int], Sequence[str], Sequence[str]]
-"""Widths, roads, hand-offs."""
+Arms = Mapping[str, tuple[Measured, Sequence[Block]]]
+"""Commit order -> what it gave."""
 
 
-def cell_specs(device: str, *, quick: bool, **shape: Any) -> list[dict[str, Any]]:
-    """The sweeps of all cells; three arms of each take turns on one runner. `shape` may name model and prompt_len.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One setting of size, hand-off and road, with or without events around device operations. Times in ns.
 
-    Two large ones and a small one if `quick`; the small copies are null whatever their road, so one of them is run.
+    order_ns      last - first, measured;   skip_ns  first - skip, measured;   None with too few blocks
+    replayed_ns   the replay's answer to first - skip, None without one
+    copy_ns       |C|; None without events
+    exposed       whether single copies were given an exposure
     """
-    small = [width for width, mib in WIDTHS.items() if mib == SMALL_MIB]
-    large = [width for width in WIDTHS if width not in small]
-    if quick:
-        return [
-            _cell_spec(device, (widths, ("compute",), (handoff,)), blocks=4, **shape)
-            for widths, handoff in ((small, "sync"), (large[-1:], "sync"), (large[-1:], "async_auto"))
-        ]  # fmt: skip
-    return [
-        _cell_spec(device, (small, ("compute",), HANDOFFS), blocks=4, **shape),
-        _cell_spec(device, (large, tuple(ROADS), HANDOFFS), blocks=16, **shape),
-    ]
+
+    width: int
+    handoff: str
+    road: str
+    events: bool
+    order_ns: Number | None
+    skip_ns: Number | None
+    replayed_ns: Number | None
+    copy_ns: Number | None
+    exposed: bool = False
+
+    @property
+    def mib(self) -> float:
+        """Size of the table."""
+        return WIDTHS.get(self.width, 0.0)
+
+    @property
+    def name(self) -> str:
+        """As a finding says it."""
+        return f"{self.mib:g} MiB, {self.handoff}, {self.road}{'' if self.events else ', without events'}"
 
 
-def _cell_spec(
-    device: str, axes: Axes, *, blocks: int, model: str = "llama-1b", prompt_len: int = PROMPT_TOKENS
-) -> dict[str, Any]:
-    widths, names, handoffs = axes
-    roads = [ROADS[name] for name in names]
-    return {
-        "workload": {
-            "regime": "steady", "scheduler": {"reserve_output": True},
-            "settings": {"num_reqs": ROWS, "prompt_len": prompt_len},
-        },
-        "runner": {
-            "model": model, "graph_mode": "full", "capture_sizes": [ROWS], "slot_mapping": "host",
-            "max_model_len": prompt_len + 2048, "max_num_batched_tokens": 8192,
-            "num_blocks": ROWS * (prompt_len + 2048) // 16 + 1,
-        },
-        "device": device,
-        "measure": {"interleave": "commit_order", "blocks": blocks, "block_steps": 20, "settle_steps": 3},
-        "grid": {
-            "runner.commit_order": ["first", "last", "skip"], "runner.table_width": list(widths),
-            "runner.token_handoff": list(handoffs),
-        },
-        "zip": {f"runner.{name}": [road[name] for road in roads] for name in ("copy_stream", "device_buffers")},
-    }  # fmt: skip
-
-
-def measured_cells(specs: Sequence[dict[str, Any]]) -> tuple[pd.DataFrame, int]:
-    """A row a cell, as `arms.pair_orders` makes them; and cells below the resolution that give an exposure a copy."""
-    points = list(_measured(specs))
-    small = [point for point in points if WIDTHS.get(int(str(point.parameters[WIDTH]))) == SMALL_MIB]
-    given = sum(point.summary.metrics.get("exposed_p50_ns") is not None for point in small)
-    return pair_orders(points), given
-
-
-def _measured(specs: Sequence[dict[str, Any]]) -> Iterator[ArmPoint]:
-    """Every point, measured in this process: one launch tells whether the replay agrees with what it replays.
-
-    The replay is asked of arm `first`; of the others the blocks count.
-    """
+def measured_cells(specs: Sequence[dict[str, Any]]) -> Iterator[Cell]:
+    """Every cell, measured in this process: one launch tells whether the replay agrees with what it replays."""
     plan = make_plan([(f"verify-{at}", spec) for at, spec in enumerate(specs)], {})
     with tempfile.TemporaryDirectory() as folder:
         for group in launches(plan.points):
-            for point, _, measured, blocks in measure_launch(group, Path(folder), lambda: False):
-                replayed = point.spec.runner.commit_order == "first"
-                found = summary_of(measured) if replayed else {"metrics": {}, "reasons": {}}
-                choice = {name: _set(point.spec, name) for name in (WIDTH, *SWITCHES, "runner.commit_order")}
-                yield ArmPoint(
-                    point.id, choice, Summary(found["metrics"], found["reasons"]), 0, tuple(map(_block, blocks)),
-                )  # fmt: skip
+            arms: dict[str, tuple[Measured, Sequence[Block]]] = {
+                point.spec.runner.commit_order: (measured, [_block(block) for block in blocks])
+                for point, _, measured, blocks in measure_launch(group, Path(folder), lambda: False)
+            }
+            yield _cell(group[0].spec, arms)
 
 
-def _set(spec: PointSpec, name: str) -> object:
-    return getattr(spec.runner, name.partition(".")[2])
+def _cell(spec: PointSpec, arms: Arms) -> Cell:
+    runner, turns = spec.runner, {order: blocks for order, (_, blocks) in arms.items()}
+    road = {"copy_stream": runner.copy_stream, "device_buffers": runner.device_buffers}
+    cell = Cell(
+        width=int(runner.table_width or 0), handoff=runner.token_handoff,
+        road=next(name for name, values in ROADS.items() if values == road), events=spec.measure.device_events,
+        order_ns=mirrored_difference(turns["last"], turns["first"]),
+        skip_ns=mirrored_difference(turns["first"], turns["skip"]), replayed_ns=None, copy_ns=None,
+    )  # fmt: skip
+    if not cell.events:
+        return cell
+    metrics = [summary_of(arms[order][0])["metrics"] for order in ("first", "last")]
+    copies = [values[name] for values in metrics for name in COPIES if values.get(name) is not None]
+    return replace(
+        cell, replayed_ns=replayed_ns(arms["first"][0].recording, arms["last"][0].recording),
+        copy_ns=min(copies, default=None), exposed=metrics[0].get("exposed_p50_ns") is not None,
+    )  # fmt: skip
+
+
+def replayed_ns(first: Recording, last: Recording) -> Number | None:
+    """What leaving the copy and its call out would spare."""
+    return commit_step(first, last)
 
 
 def _block(block: dict[str, Any]) -> Block:
     return Block(block["order"], tuple(block["periods_ns"]))
 
 
-def judged(cells: pd.DataFrame, small_given: int) -> list[Finding]:
+def judged(cells: Sequence[Cell]) -> list[Finding]:
     """Findings of the review's point (7); copies of 0.125 MiB are below the resolution and must be null."""
-    rows = [_row(cells, at) for at in range(len(cells))]
-    large = [row for row in rows if WIDTHS.get(row["width"], 0) >= 2]
-    close = [_close(row) for row in large]
-    off = [_said(row) for row, ok in zip(large, close, strict=True) if not ok]
+    large = [cell for cell in cells if cell.mib >= 2 and cell.events]
+    close = [_close(cell) for cell in large]
+    off = [_said(cell) for cell, ok in zip(large, close, strict=True) if not ok]
+    agree = [_said(cell) for cell, ok in zip(large, close, strict=True) if ok]
     planted = f"{len(large)} cells of 2 and 8 MiB: replayed within max(8 us, 10 %) of first - skip"
-    findings = [
-        within(f"{planted}; not: {'; '.join(off) or 'none'}", sum(close), max(len(large) - 1, 1), len(large)),
-        exact("cells of 0.125 MiB that give an exposure a copy", 0, small_given),
-    ]
-    for row in large:
-        if row["handoff"] != "sync" and row["stream"] == "compute" and None not in (row["order"], row["skip"]):
-            findings.append(within(f"{row['name']}: last - first", row["order"] / 1e3, -5, 5, "us"))
-            findings.append(within(f"{row['name']}: (first - skip) / |C|", row["skip"] / row["copy"], 0.9, 1.1))
-        if row["handoff"] != "sync" and row["buffers"] == "double" and row["width"] == max(WIDTHS):
-            skip = 1e9 if row["skip"] is None else row["skip"]
-            findings.append(within(f"{row['name']}: first - skip", skip / 1e3, -15, 15, "us"))
-    return findings
+    small = [cell for cell in cells if cell.mib == SMALL_MIB]
+    return [
+        within(
+            f"{planted}; not: {'; '.join(off) or 'none'}. Those that agree: {'; '.join(agree) or 'none'}",
+            sum(close), max(len(large) - 1, 1), len(large),
+        ),
+        exact("cells of 0.125 MiB that give an exposure a copy", 0, sum(cell.exposed for cell in small)),
+        *(_order(cell) for cell in cells if cell.handoff != "sync" and cell.road == "compute" and cell.mib >= 2),
+        *_against_copy(cells),
+    ]  # fmt: skip
 
 
-def _close(row: Row) -> bool:
-    if row["replayed"] is None or row["skip"] is None:
+def _close(cell: Cell) -> bool:
+    if cell.replayed_ns is None or cell.skip_ns is None:
         return False
-    return bool(abs(row["replayed"] - row["skip"]) <= max(LEAST_NS, SHARE * abs(row["skip"])))
+    return bool(abs(cell.replayed_ns - cell.skip_ns) <= max(LEAST_NS, SHARE * abs(cell.skip_ns)))
 
 
-def _said(row: Row) -> str:
-    told = ("null" if row[name] is None else f"{row[name] / 1e3:.1f}" for name in ("replayed", "skip"))
-    return "{} {} against {}".format(row["name"], *told)
+def _said(cell: Cell) -> str:
+    told = ("null" if value is None else f"{value / 1e3:.1f}" for value in (cell.replayed_ns, cell.skip_ns))
+    return "{} {} against {}".format(cell.name, *told)
 
 
-def _row(cells: pd.DataFrame, at: int) -> Row:
-    def text(name: str) -> str:
-        full = f"runner.{name}"
-        return (texts(cells, full)[at] or "") if full in cells.columns else ""
+def _order(cell: Cell) -> Finding:
+    return within(f"{cell.name}: last - first", _us(cell.order_ns), -5, 5, "us")
 
-    def number(name: str) -> float | None:
-        value, known = floats(cells, name)
-        return float(value[at]) if known[at] else None
 
-    row: Row = {"handoff": text("token_handoff"), "stream": text("copy_stream"), "buffers": text("device_buffers")}
-    row |= {"width": int(text("table_width") or 0), "order": number("last_minus_first_ns")}
-    row |= {"skip": number("first_minus_skip_ns"), "replayed": number("commit_step_ns"), "copy": number("copy_ns")}
-    row["name"] = f"{WIDTHS.get(row['width'], row['width'])} MiB, {row['handoff']}, {row['stream']} {row['buffers']}"
-    return row
+def _against_copy(cells: Sequence[Cell]) -> Iterator[Finding]:
+    """With two steps in flight: what 8 MiB expose on the compute stream, and what two tables leave of them."""
+    copies = {(cell.width, cell.road): cell.copy_ns for cell in cells if cell.events and cell.handoff != "sync"}
+    for cell in cells:
+        if cell.events or cell.width != max(WIDTHS):
+            continue
+        copy_ns = copies.get((cell.width, cell.road))
+        if cell.road == "compute":
+            share = cell.skip_ns / copy_ns if cell.skip_ns is not None and copy_ns else float("inf")
+            said = f"|C| {_us(copy_ns):.1f} us"
+            yield within(f"{cell.name}: (first - skip) / |C| ({said})", share, 0.9, 1.1)
+        if cell.road == "double":
+            yield within(f"{cell.name}: first - skip", _us(cell.skip_ns), -15, 15, "us")
+
+
+def _us(value_ns: Number | None) -> float:
+    return float("inf") if value_ns is None else value_ns / 1e3
 
 
 def _cells(setting: Setting) -> Sequence[Finding]:
     """Review (7)."""
-    return judged(*measured_cells(cell_specs(setting.device, quick=setting.quick)))
+    return judged(list(measured_cells(cell_specs(setting.device, quick=setting.quick))))
 
 
 CHECKS = (
     Check(
         group="overlap", name="cells", review="7", run=_cells, needs=("cuda",), seeded=False,
         why="arms are compared with the replay of real queues, and host times here are another machine's",
-        mutants={
-            "copies_forgotten": replaced(
-                "experiments.verify.cells", "pair_orders",
-                lambda whole: lambda *a, **k: whole(*a, **k).assign(commit_step_ns=0.0),
-            ),
-        },
+        mutants={"copies_forgotten": replaced("experiments.verify.cells", "replayed_ns", lambda whole: lambda *a: 0.0)},
     ),
 )  # fmt: skip

@@ -1,0 +1,92 @@
+"""What `perf verify cells` runs: sweeps of arms first, last and skip, by size, hand-off and road of the copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+ROWS = 64
+WIDTHS = {512: 0.125, 8192: 2.0, 32_768: 8.0}
+"""Block-table width -> MiB at 64 rows of 4 bytes."""
+SMALL_MIB = 0.125
+ROADS = {
+    "compute": {"copy_stream": "compute", "device_buffers": "single_guarded"},
+    "single_guarded": {"copy_stream": "dedicated", "device_buffers": "single_guarded"},
+    "double": {"copy_stream": "dedicated", "device_buffers": "double"},
+}
+HANDOFFS = ("sync", "async_auto")
+STAIRS, TILE = 8, 128
+"""Rows have eight lengths in one tile of keys, or all of them would cross its border in the same step: with rows of one
+length the forward grew by 60 us every 128 steps (H200), and rounds of blocks fell on those stairs in step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """How arms of one hand-off take turns.
+
+    context      tokens of the shortest row. With two steps in flight so many that the forward outlasts all host work:
+                 the device then binds, and shows a copy. Under synchronous scheduling few: host work is in every
+                 period anyway, and short steps are many, close to those that they are compared with
+    blocks       of each arm, in rounds that mirror each other;  steps  counted ones of a block
+    """
+
+    context: int
+    blocks: int
+    steps: int
+
+
+TURNS = {"sync": Turns(256, 40, 12), "async_auto": Turns(2048, 24, 20)}
+QUICK_BLOCKS = 4
+
+
+def cell_specs(
+    device: str, *, quick: bool, model: str = "llama-1b", context: int | None = None
+) -> list[dict[str, Any]]:
+    """The sweeps of all cells; three arms of each take turns on one runner.
+
+    Two large ones and a small one if `quick`; the small copies are null whatever their road, so one of them is run.
+    Figures that are compared with |C| come of arms without events around device operations (`events` False): those
+    lengthen what they time.
+    """
+    small = [width for width, mib in WIDTHS.items() if mib == SMALL_MIB]
+    large = [width for width in WIDTHS if width not in small]
+
+    def spec(widths: Sequence[int], roads: Sequence[str], handoff: str, **other: Any) -> dict[str, Any]:
+        return _cell_spec(device, (widths, roads, handoff), model=model, context=context, **other)
+
+    if quick:
+        return [
+            spec(widths, ("compute",), handoff, blocks=QUICK_BLOCKS)
+            for widths, handoff in ((small, "sync"), (large[-1:], "sync"), (large[-1:], "async_auto"))
+        ]
+    cells = [spec(small, ("compute",), handoff, blocks=QUICK_BLOCKS) for handoff in HANDOFFS]
+    cells += [spec(large, tuple(ROADS), handoff) for handoff in HANDOFFS]
+    return [*cells, spec(large[-1:], ("compute", "double"), "async_auto", events=False)]
+
+
+def _cell_spec(
+    device: str, cells: tuple[Sequence[int], Sequence[str], str], *, model: str, context: int | None,
+    blocks: int | None = None, events: bool = True,
+) -> dict[str, Any]:  # fmt: skip
+    """Cells of some widths, some roads and one hand-off."""
+    widths, names, handoff = cells
+    turns, roads = TURNS[handoff], [ROADS[name] for name in names]
+    length = turns.context if context is None else context
+    most = length + TILE + 3072
+    lengths = ",".join(f"{ROWS // STAIRS}*1@{length + stair * TILE // STAIRS}" for stair in range(STAIRS))
+    return {
+        "workload": {"case": f"cells={lengths}", "scheduler": {"reserve_output": True}},
+        "runner": {
+            "model": model, "graph_mode": "full", "capture_sizes": [ROWS], "slot_mapping": "host",
+            "max_model_len": most, "max_num_batched_tokens": 8192, "num_blocks": ROWS * most // 16 + 1,
+            "token_handoff": handoff,
+        },
+        "device": device,
+        "measure": {
+            "interleave": "runner.commit_order", "blocks": blocks or turns.blocks, "block_steps": turns.steps,
+            "settle_steps": 3, "device_events": events,
+        },
+        "grid": {"runner.commit_order": ["first", "last", "skip"], "runner.table_width": list(widths)},
+        "zip": {f"runner.{name}": [road[name] for road in roads] for name in ("copy_stream", "device_buffers")},
+    }  # fmt: skip
