@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# One run of all claims on the GPU at hand; OUT/claims.json has its raw turns. From the root of the checkout:
+# One run of all claims on the GPU at hand; OUT/claims.json has its raw turns, OUT/machine.txt tells which machine it was.
+# From the root of the checkout:
 #
 #     benchmarks/gpu/claims.sh OUT [SPEC ...]           # none: all of examples/claims
 #
@@ -14,8 +15,10 @@ mkdir -p "$out"
 specs=("$@")
 [ ${#specs[@]} -gt 0 ] || specs=(examples/claims/*.yaml)
 if [ -e "$out/claims/plan.json" ]; then
-  python3 -m stepscope sweep --resume --out "$out/claims" | tail -3
+  python3 -m stepscope sweep --resume --out "$out/claims" >>"$out/sweep.log" 2>&1
 else
-  python3 -m stepscope sweep "${specs[@]}" --out "$out/claims" | tail -3
+  python3 -m stepscope sweep "${specs[@]}" --out "$out/claims" >"$out/sweep.log" 2>&1
 fi
 python3 -m stepscope claims "$out/claims" --store "$out/claims.json"
+nvidia-smi --query-gpu=name,uuid,driver_version --format=csv,noheader >"$out/machine.txt"
+cat /proc/sys/kernel/random/boot_id >>"$out/machine.txt"
