@@ -83,8 +83,10 @@ class DeviceMarks(Protocol):
         """Record a timing event on the compute stream; None where there is no device time."""
         ...
 
-    def resolve_mark(self, mark: Any) -> tuple[int, int] | None:
-        """(time_ns, err_ns), or None while unknown."""
+    def resolve_mark(self, mark: Any, asked_ns: int) -> tuple[int, int] | None:
+        """(time_ns, err_ns), or None while unknown. `asked_ns` is the host time beside which the mark was taken: a mark
+        that stands in for others, because nothing was enqueued since, does not lie before it.
+        """
         ...
 
 

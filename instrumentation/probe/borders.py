@@ -140,7 +140,8 @@ class BorderLog:
             append((step, lane, scope.name, kind, depth, start_ns, end_ns, 0, None))
             begin, end, whole = note[3:] or _WHOLE
             if kind == "phase" and whole is not None:
-                self._pending.add(step, scope.name, end_ns - start_ns if whole else None, begin, end)
+                host_ns = end_ns - start_ns if whole else None
+                self._pending.add(step, scope.name, host_ns, (begin, start_ns), (end, end_ns))
 
     def _depths(self, uses: list[Use]) -> list[int]:
         """How many scopes were open around each: those that began before it and were left after it, or not yet.

@@ -12,8 +12,8 @@ MAX_PENDING = 65_536
 """Phases held back at most: a device clock needs seconds before it can be read. Behind an event that never fires the
 oldest ones are given up: null span, counted."""
 
-Entered = tuple[int | None, str, int | None, Any, Any]
-"""(step, name, host_ns, begin_mark, end_mark)."""
+Entered = tuple[int | None, str, int | None, tuple[Any, int], tuple[Any, int]]
+"""(step, name, host_ns, begin, end): a mark and the host time beside it."""
 
 
 class PendingPhases:
@@ -25,7 +25,9 @@ class PendingPhases:
         self._marks = marks
         self._waiting: deque[Entered] = deque()
 
-    def add(self, step: int | None, name: str, host_ns: int | None, begin: Any, end: Any) -> None:
+    def add(
+        self, step: int | None, name: str, host_ns: int | None, begin: tuple[Any, int], end: tuple[Any, int]
+    ) -> None:
         """Take a phase that was left, with its marks. Without marks there is nothing to wait for."""
         if self._marks is None:
             self._rows.append((step, name, host_ns, None, None, None, None, None))
@@ -43,10 +45,10 @@ class PendingPhases:
         waiting = self._waiting
         left = limit
         while waiting and left:
-            _, _, _, begin_mark, end_mark = waiting[0]
+            _, _, _, begin, end = waiting[0]
             window = None
-            if begin_mark is not None and end_mark is not None:
-                window = self._window(begin_mark, end_mark)
+            if begin[0] is not None and end[0] is not None:
+                window = self._window(begin, end)
                 if window is None:
                     break
             self._write(waiting.popleft(), window)
@@ -61,11 +63,11 @@ class PendingPhases:
             self._write(self._waiting.popleft(), None)
             self.resolve()
 
-    def _window(self, begin_mark: Any, end_mark: Any) -> tuple[int, int, int] | None:
+    def _window(self, begin_mark: tuple[Any, int], end_mark: tuple[Any, int]) -> tuple[int, int, int] | None:
         """(begin_ns, end_ns, err_ns). The errors add up: the bound holds whichever way each mark is off."""
         assert self._marks is not None
-        end = self._marks.resolve_mark(end_mark)
-        begin = None if end is None else self._marks.resolve_mark(begin_mark)
+        end = self._marks.resolve_mark(*end_mark)
+        begin = None if end is None else self._marks.resolve_mark(*begin_mark)
         if begin is None or end is None:
             return None
         return begin[0], end[0], begin[1] + end[1]

@@ -212,8 +212,10 @@ class Device(Protocol):
         """
         ...
 
-    def resolve_mark(self, mark: Any) -> tuple[int, int] | None:
-        """(time_ns, err_ns) of a mark on the host clock's scale, or None while it is not known."""
+    def resolve_mark(self, mark: Any, asked_ns: int = 0) -> tuple[int, int] | None:
+        """(time_ns, err_ns) of a mark on the host clock's scale, or None while it is not known. `asked_ns` is a host
+        time at which it was asked for: it does not lie before that.
+        """
         ...
 
     def paused(self) -> AbstractContextManager[None]:

@@ -129,7 +129,7 @@ class CpuDevice:
         """None: there is no device time."""
         return None
 
-    def resolve_mark(self, mark: int) -> tuple[int, int] | None:
+    def resolve_mark(self, mark: int, asked_ns: int = 0) -> tuple[int, int] | None:
         """None: there is no device time."""
         return None
 

@@ -25,7 +25,7 @@ from .cuda_engine import ENGINE_BYTES, Primer
 from .cuda_events import BACKLOG, EventTimeline, Stamp, StampLane, UntimedStamp
 from .cuda_graphs import Graphs
 from .cuda_idle import IdleWork, Job
-from .cuda_marks import Mark, Marks
+from .cuda_marks import Marks
 from .cuda_memory import make_host_memory, mapped
 from .cuda_rows import UNTIMED, CopyCorrection, DeviceRows, notes
 from .cuda_streams import give_streams, take_streams
@@ -195,6 +195,7 @@ class CudaDevice:
         if pending is not None:
             stamp.returned_ns = return_ns
             lane.done = max(lane.done, stamp.number)
+            self._marks.waited(return_ns)
         self._ledger.add("waits", HOST_LANE, reason, plain.op, call_ns, return_ns)
         self._known.see(plain.op)
 
@@ -216,9 +217,9 @@ class CudaDevice:
         """Have `job` done in small portions whenever the host has to wait for the device anyway."""
         self._idle.add(job)
 
-    def resolve_mark(self, mark: Mark) -> tuple[int, int] | None:
+    def resolve_mark(self, mark: Stamp, asked_ns: int = 0) -> tuple[int, int] | None:
         """Known once the clock corridor of its window is fitted."""
-        return self._marks.resolve(mark)
+        return self._marks.resolve(mark, asked_ns)
 
     def paused(self) -> AbstractContextManager[None]:
         """Nothing: real time does not stop."""

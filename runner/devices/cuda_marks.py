@@ -13,9 +13,6 @@ there; this often is enough for the clock, which keeps one constraint of three s
 STALE_NS = 100_000
 """The queue may have run dry behind a border that is older than this."""
 
-Mark = tuple[Stamp, int]
-"""The stamp, and when the mark was asked for."""
-
 
 class Marks:
     """Stamps of one lane at the borders of phases. They share the borders of operations, so most record nothing.
@@ -29,38 +26,43 @@ class Marks:
         self._lane = lane
         self._rows = rows
         self._now = clock.now_ns
-        self._clock_ns = 0  # when an event was recorded for the clock's sake
+        self._clock_ns = 0  # when an event was asked for for the clock's sake
         self.closed = False
         self.aside: set[StreamName] = set()
         self.unjoined: set[StreamName] = set()
 
-    def take(self) -> Mark | None:
+    def take(self) -> Stamp | None:
         """A stamp on the lane: the border where nothing was enqueued since, for an event now would fire at the later of
         its time and now.
 
         Work that went to another stream since the mark before, and that the compute stream does not wait for, does not
         lie before this mark: then there is none, and `unjoined` names the stream.
         """
+        border = self._lane.border
+        if border is None or self.closed or self.aside:
+            return self._apart()
+        return border
+
+    def waited(self, now_ns: int) -> None:
+        """The host has waited for the device: if it is time, the next mark gets an event of its own."""
+        border = self._lane.border
+        if border is not None and now_ns - border.recorded_ns > STALE_NS and now_ns - self._clock_ns > CLOCK_NS:
+            self._lane.border, self._clock_ns = None, now_ns
+
+    def _apart(self) -> Stamp | None:
         if self.closed:
             return None
         if self.aside:
             self.unjoined.update(self.aside)
             self.aside.clear()
             return None
-        now_ns = self._now()
-        border = self._lane.border
-        if border is None:
-            border = self._lane.record(now_ns)
-        elif now_ns - border.recorded_ns > STALE_NS and now_ns - self._clock_ns > CLOCK_NS:
-            border, self._clock_ns = self._lane.record(now_ns), now_ns
-        return border, now_ns
+        return self._lane.record(self._now())
 
-    def resolve(self, mark: Mark) -> tuple[int, int] | None:
+    def resolve(self, mark: Stamp, asked_ns: int) -> tuple[int, int] | None:
         """(time_ns, err_ns), once the clock corridor of its window is fitted.
 
         On an idle stream the stamp may have fired long before the mark was asked for; an event of its own would have
         fired then, so the later of the two times counts.
         """
-        stamp, asked_ns = mark
-        known = self._rows.host_time(stamp)
+        known = self._rows.host_time(mark)
         return None if known is None else (max(known[0], asked_ns), known[1])

@@ -188,8 +188,8 @@ class SimDevice:
             self._marks.append(self._lanes.mark_ns("compute"))
             return len(self._marks) - 1
 
-    def resolve_mark(self, mark: int) -> tuple[int, int] | None:
-        """(time_ns, 0): modelled times have no error, and are known at once."""
+    def resolve_mark(self, mark: int, asked_ns: int = 0) -> tuple[int, int] | None:
+        """(time_ns, 0): modelled times have no error, are known at once, and lie behind the asking anyway."""
         return self._marks[mark], 0
 
     def paused(self) -> AbstractContextManager[None]:

@@ -35,7 +35,7 @@ class FakeMarks:
         self.taken.append(self.clock.time)
         return len(self.taken) - 1
 
-    def resolve_mark(self, mark):
+    def resolve_mark(self, mark, asked_ns):
         return (1000 * mark, 3) if mark < self.known else None
 
 

@@ -25,6 +25,7 @@ def device_now():
 class FakeStream:
     device = DEVICE
     open = None
+    cuda_stream = 0
 
     def __init__(self):
         self.busy_until = 0
@@ -40,6 +41,8 @@ class FakeStream:
 
 
 class FakeEvent:
+    handle = None
+
     def __init__(self, enable_timing=True):
         self.time_ns = None
 
@@ -275,6 +278,18 @@ def test_events_of_another_device_are_refused(bench):
             device.host_wait(event, "test")
         with pytest.raises(UsageError, match="another device"):
             device.stream_wait("copy", event)
+
+
+@pytest.mark.parametrize("due", [False, True])
+def test_after_a_wait_the_clock_gets_an_event_of_its_own_where_one_is_due(bench, due):
+    _, device, streams = bench
+    device._marks._clock_ns = 0 if due else time.perf_counter_ns() + 10_000 * MS
+    busy(device, streams, MS)
+    tokens = device.record("compute")
+    streams["compute"].busy_until += MS
+    tokens.handle[1].event.record(streams["compute"])
+    device.host_wait(tokens, "tokens")
+    assert (device.mark() is tokens.handle[1]) is not due
 
 
 def test_without_timing_nothing_is_marked_and_events_come_back(gpu):

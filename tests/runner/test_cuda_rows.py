@@ -140,8 +140,8 @@ def test_a_mark_shares_the_border_but_where_the_clock_wants_an_event(timeline, a
 
     marks = Marks(bench.lane, bench.rows, Clock())
     marks._clock_ns = now_ns - since_ns
-    marks.take()
-    assert (bench.lane.last is border) is shared
+    marks.waited(now_ns)
+    assert (marks.take() is border) is (bench.lane.last is border) is shared
 
 
 def test_notes_name_the_stream_that_was_not_joined(timeline):
