@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from ....errors import MeasurementError, UsageError
@@ -16,6 +17,7 @@ from . import about
 from .chunks import ChunkReader
 from .collect import Collector
 from .cutting import EventStream
+from .ranks import ByPid, may_be_merged
 
 
 def read_trace(paths: Sequence[Path], *, salvage: bool) -> Trace:
@@ -44,10 +46,10 @@ def _read_one(path: Path, salvage: bool) -> Trace:
         )
     base = _usable_base(about.base_ns(stream.metadata), host, device, copies)
     pid = collector.pids.most_common(1)[0][0] if collector.pids else None
-    return Trace(
+    trace = Trace(
         source="kineto", processes=(CapturedProcess(pid=_pid(pid), rank=about.rank(stream.metadata)),),
-        devices=collector.devices.texts(), names=collector.names.texts(), host=host.moved(base),
-        device=device.moved(base), copies=copies.moved(base), clock="wall", absent=collector.absent(),
+        devices=collector.devices.texts(), names=collector.names.texts(), host=host,
+        device=device, copies=copies, clock="wall", absent=collector.absent(),
         environment=about.environment(stream.metadata),
         facts=about.facts(stream.metadata) | {
             "invalid_rows": dict(collector.invalid), "truncated": stream.truncated, "lost_events": stream.lost,
@@ -55,6 +57,18 @@ def _read_one(path: Path, salvage: bool) -> Trace:
         },
         notes=_notes(collector, stream),
     )  # fmt: skip
+    if may_be_merged(collector):
+        trace = _taken_apart(trace, path, salvage)
+    return replace(trace, host=trace.host.moved(base), device=trace.device.moved(base), copies=trace.copies.moved(base))
+
+
+def _taken_apart(trace: Trace, path: Path, salvage: bool) -> Trace:
+    """The trace by processes, where the file was merged from those of several; it is read once more for that."""
+    by_pid = ByPid()
+    with _no_collections():
+        for events in EventStream(ChunkReader(path), salvage=salvage):
+            by_pid.take(events)
+    return by_pid.processes(trace) or trace
 
 
 def _usable_base(base: int, *groups: Rows) -> int:

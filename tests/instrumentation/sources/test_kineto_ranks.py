@@ -1,0 +1,67 @@
+"""Files merged from the traces of several ranks, whose correlation ids repeat: each rank keeps its own work."""
+
+import pytest
+from stepscope.analysis.captures.figures import capture_figures
+from stepscope.instrumentation.sources import read_capture
+
+LABELLED = ({"host": "[TP00] 251", "gpu": "[TP00] 0"}, {"host": "[TP01] 251", "gpu": "[TP01] 0"})
+NUMBERED = ({"host": 251, "gpu": 0}, {"host": 252, "gpu": 1})
+
+
+def rank_events(made, pids, ids, *, late, kernel_us):
+    """Calls 5 us before kernels of `kernel_us`, in a step, of one rank that begins `late` us."""
+    found = [made.event("user_annotation", "ProfilerStep#1", late, 900, pid=pids["host"])]
+    for number, own in enumerate(ids):
+        at = late + 100 * number
+        found.append(made.call(at, 3, "cudaLaunchKernel", own, pid=pids["host"]))
+        kernel = made.kernel(at + 5, kernel_us, own)
+        found.append({**kernel, "pid": pids["gpu"]})
+        if isinstance(pids["gpu"], int):
+            kernel["args"]["device"] = pids["gpu"]
+    return found
+
+
+def figures(path):
+    capture = read_capture(path)
+    return capture, capture_figures(capture.tables, capture.meta)
+
+
+def write(kineto, made, ranks, ids):
+    a = rank_events(made, ranks[0], ids[0], late=1000, kernel_us=40)
+    b = rank_events(made, ranks[1], ids[1], late=1050, kernel_us=60)
+    return kineto([event for pair in zip(a, b, strict=True) for event in pair])
+
+
+@pytest.mark.parametrize("ranks", [LABELLED, NUMBERED], ids=["labels", "numbers"])
+def test_work_is_tied_to_the_calls_of_its_own_rank(kineto, made, ranks):
+    # GIVEN two ranks that share the ids 2 and 3
+    _, found = figures(write(kineto, made, ranks, ([1, 2, 3], [2, 3, 4])))
+    # THEN each has its own kernels, none waited for the calls of the other, and each has its own step
+    assert [(own.kernels, own.busy_ns) for own in found.devices] == [(3, 120_000), (3, 180_000)]
+    assert [(own.n, own.p50_ns, own.max_ns, own.skewed) for own in found.queue] == [(3, 5000, 5000, 0)] * 2
+    assert [(own.pid, own.eager_kernels, own.unlinked_kernels) for own in found.graphs] == [
+        (251, 3, 0), (251 if ranks is LABELLED else 252, 3, 0),
+    ]  # fmt: skip
+    assert found.steps[["step", "kernels", "busy_ns"]].to_numpy().tolist() == [[0, 3, 120_000], [0, 3, 180_000]]
+    assert [own.rank for own in found.devices] == ([0, 1] if ranks is LABELLED else [None, None])
+
+
+def test_labels_tell_where_all_ids_are_shared(kineto, made):
+    _, found = figures(write(kineto, made, LABELLED, ([1, 2, 3], [1, 2, 3])))
+    assert [(own.rank, own.n, own.max_ns) for own in found.queue] == [(0, 3, 5000), (1, 3, 5000)]
+
+
+def test_where_all_ids_are_shared_and_nothing_tells_no_call_is_tied(kineto, made):
+    capture, found = figures(write(kineto, made, NUMBERED, ([1, 2, 3], [1, 2, 3])))
+    assert [(own.kernels, own.busy_ns) for own in found.devices] == [(3, 120_000), (3, 180_000)]
+    assert (found.queue, found.coverage[0].covered, found.coverage[0].of) == ((), 0, 6)
+    assert "several processes" in capture.meta.reason("spans", "correlation")
+
+
+def test_two_pids_that_share_no_id_are_one_process(kineto, made):
+    """A fault of older profilers: some calls of a process stand under pid 0."""
+    _, found = figures(kineto([
+        made.call(0, 3, "cudaLaunchKernel", 1), made.kernel(10, 20, 1),
+        made.call(40, 3, "cudaLaunchKernel", 2, pid=0), made.kernel(50, 20, 2),
+    ]))  # fmt: skip
+    assert [(own.pid, own.eager_kernels) for own in found.graphs] == [(4242, 2)]
