@@ -145,7 +145,7 @@ class EventStream:
         if "trailing comma in array" not in str(error) or self._commas >= _TRIES:
             return False
         comma = self._buffer.rfind(b",", 0, place + 1)
-        if comma < 0 or self._buffer[comma + 1 : place + 1].strip() not in (b"", b"]"):
+        if comma < 0 or bytes(self._buffer[comma + 1 : place + 1]).strip() not in (b"", b"]"):
             return False
         self._commas += 1
         self._buffer[comma] = ord(" ")
