@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .speculation import speculation
 from .stats import median
 from .tables import Process
 
 SECTIONS = ("workload", "runner", "device", "calibration", "cost_model", "measure")
 """Of a run's configuration what somebody chose; the rest (scheduler, outcome, checks) follows from it."""
 WORK = {
-    "num_reqs": "rows", "num_tokens": "tokens", "num_launches": "launching calls", "num_h2d": "copies to the device",
+    "num_reqs": "rows", "num_tokens": "tokens", "drafted_tokens": "drafts", "num_launches": "launching calls",
+    "num_h2d": "copies to the device",
 }  # fmt: skip
 ALIKE = 0.05
 """Medians that lie no farther apart, as a share of the larger one, are the same work."""
@@ -60,6 +62,9 @@ def differing_work(a: Process, b: Process) -> tuple[Differing, ...]:
         first, second = _median(a, column), _median(b, column)
         if first is not None and second is not None and abs(first - second) > ALIKE * max(first, second):
             found.append(Differing(f"{name} a step (median)", f"{first:g}", f"{second:g}"))
+    length, other = speculation(a).accepted_length, speculation(b).accepted_length
+    if length is not None and other is not None and abs(length - other) > ALIKE * max(length, other):
+        found.append(Differing("accepted length: tokens a request and step (mean)", f"{length:.3g}", f"{other:.3g}"))
     phases = [", ".join(sorted({str(name) for name in side.rows("phases").texts("name") if name})) for side in (a, b)]
     if phases[0] != phases[1]:
         found.append(Differing("phases", phases[0] or None, phases[1] or None))

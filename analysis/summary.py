@@ -18,6 +18,7 @@ from .phases import DEVICE_FIGURES, HOST_PHASES, phase_summary
 from .pinned import pinned_reuse
 from .queue_delays import queue_delays
 from .replay import Replays, replays
+from .speculation import speculation
 from .stats import Number, median, median_of_floats, quantile, total
 from .table_copies import table_buffer
 from .tables import TableSource, floats, ints, matches, processes
@@ -69,7 +70,7 @@ def summarise(recording: TableSource, buffer: str | None = None) -> Summary:
         section(row, replayed)
     for section_of in (_copies, _exposure, _overlap):
         section_of(row, replayed, buffer)
-    for section in (_buffers, _padding):
+    for section in (_buffers, _padding, _speculation):
         section(row, replayed)
     return Summary(row.metrics, row.reasons)
 
@@ -263,3 +264,11 @@ def _padding(row: _Row, recording: Replays) -> None:
             row.put(f"dispatch_{name}_share", value, "no counted step has a dispatch decision")
     replayed = found.replayed_steps / (found.replayed_steps + found.eager_steps) if decided else None
     row.put("graph_hit_share", replayed, "no counted step has a dispatch decision")
+
+
+def _speculation(row: _Row, recording: Replays) -> None:
+    found = speculation(recording)
+    row.put("drafted_tokens", found.drafted_tokens if found.steps else None, found.reason)
+    row.put("accepted_tokens", found.accepted_tokens if found.steps else None, found.reason)
+    row.put("accepted_length_mean", found.accepted_length, found.reason)
+    row.put("accepted_token_share", found.accepted_share, found.reason)

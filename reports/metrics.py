@@ -14,6 +14,8 @@ _SUFFIXES: tuple[tuple[str, Unit], ...] = (
 
 def unit_of(name: str) -> Unit:
     """"period_p50_ns" → ns, "kv_bytes" → bytes, "waste_share" → fraction, "steps" → count."""
+    if name.endswith("_length_mean"):
+        return "number"
     return next((unit for suffix, unit in _SUFFIXES if name.endswith(suffix)), "count")
 
 

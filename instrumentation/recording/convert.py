@@ -127,7 +127,7 @@ _KNOWN = {
     ("steps", "period_ns"): "the last step has no next one",
     ("steps", "latency_ns"): "the step did not finish",
     ("steps", "batch_overlap"): "the first step has none before it",
-    ("steps", "accepted_tokens"): "the step's tokens did not come back",
+    ("steps", "accepted_tokens"): "nobody counted them, or the step's tokens did not come back",
     ("phases", "host_ns"): "an exception left the phase",
     ("spans", "depth"): "only ranges and phases nest",
     ("spans", "correlation"): "nothing was launched from it, or by it",

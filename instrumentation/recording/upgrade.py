@@ -54,15 +54,15 @@ _BEFORE_3 = "recordings before version 3 do not say what was drafted"
 
 def _to_3(raw: RawRecording) -> RawRecording:
     """What steps verified and accepted of drafts was not recorded before."""
-    steps = raw.tables.get("steps")
-    if steps is None:
-        return raw
-    added = [name for name in _SPECULATION if name not in steps.column_names]
-    for name in added:
-        steps = steps.append_column(name, pa.nulls(len(steps), pa.int64()))
-    notes = [{"table": "steps", "column": name, "reason": _BEFORE_3} for name in added if len(steps)]
-    meta = {**raw.meta, "diagnostics": [*raw.meta.get("diagnostics", ()), *notes]}
-    return RawRecording(meta, {**raw.tables, "steps": steps})
+    tables = dict(raw.tables)
+    steps = tables.get("steps")  # None: a killed run, whose rows `upgrade_rows` pads
+    added = _SPECULATION if steps is None else [name for name in _SPECULATION if name not in steps.column_names]
+    for name in added if steps is not None else ():
+        tables["steps"] = tables["steps"].append_column(name, pa.nulls(len(tables["steps"]), pa.int64()))
+    notes = [
+        {"table": "steps", "column": name, "reason": _BEFORE_3} for name in added if steps is None or len(steps)
+    ]
+    return RawRecording({**raw.meta, "diagnostics": [*raw.meta.get("diagnostics", ()), *notes]}, tables)
 
 
 UPGRADES: dict[int, UpgradeStep] = {1: _to_2, 2: _to_3}

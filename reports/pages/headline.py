@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...analysis.speculation import Speculation
 from ..document import Answer, Cell, Missing, Section
 from ..figures.palette import RANGE_COLOURS
-from ..formatting import duration, percent
+from ..formatting import duration, percent, significant
 from ..views.phases import PhaseView
 from ..views.recording import RecordingView
 from . import buffers, copies, padding
@@ -29,12 +30,18 @@ def headline_section(view: RecordingView) -> Section:
     where = f"{phase_words(view.phases)} {bound_words(view.gaps)}"
     busy = view.meta.reason("phases", "busy_ns") or "no profiler and no model saw it"
     answers = (
-        answer(0, where, _phase_figures(view.phases, busy), "#phases"),
+        answer(0, where, (*_phase_figures(view.phases, busy), *_accepted(view.speculation)), "#phases"),
         answer(1, copies.headline_words(view.copies), copies.headline_figures(view.copies), "#copies"),
         answer(2, buffers.headline_words(view.pinned), buffers.headline_figures(view.pinned), "#buffers"),
         answer(3, padding.headline_words(view.padding), padding.headline_figures(view.padding), "#padding"),
     )
     return Section("headline", "Four questions", answers, brief=True)
+
+
+def _accepted(found: Speculation) -> tuple[tuple[str, Cell], ...]:
+    """By how many tokens a request with drafts goes on in a step: a period is worth so many tokens more."""
+    length = found.accepted_length
+    return () if length is None else (("accepted length, mean", f"{significant(length)} tokens"),)
 
 
 def answer(question: int, words: str, figures: tuple[tuple[str, Cell], ...], href: str) -> Answer:

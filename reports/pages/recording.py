@@ -17,6 +17,7 @@ from .gaps import gaps_section
 from .headline import headline_section
 from .padding import padding_section
 from .phases import phases_section
+from .speculation import speculation_sections
 from .timeline import timeline_section
 from .verdict import verdict_section
 
@@ -34,6 +35,7 @@ def recording_document(view: RecordingView) -> Document:
         copies_section(view.copies, origin),
         buffers_section(view.pinned, origin),
         padding_section(view.padding, origin),
+        *speculation_sections(view.speculation, origin),
         dispatch_section(view.padding, origin),
         gaps_section(view.gaps, origin),
         environment_section(meta, view.calibration, view.phases.num_steps),

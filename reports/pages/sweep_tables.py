@@ -19,8 +19,10 @@ POINT_METRICS = (
     "period_p50_ns", "preprocess_p50_ns", "table_copy_p50_ns", "exposed_p50_ns", "hidden_p50_ns",
     "padding_time_mean_ns", "forward_p50_ns", "sample_p50_ns", "table_copy_p50_bytes", "exposed_step_ns",
     "build_overlap_fraction", "host_bound_share", "hazards_observed", "hazards_possible", "padding_token_share",
-    "graph_hit_share", "steps_counted",
+    "graph_hit_share", "accepted_length_mean", "steps_counted",
 )
+ONLY_WHERE_MEASURED = ("accepted_length_mean",)
+"""Of these: no column where no point has the figure."""
 _ARM_COLUMNS = (
     ("first_ns", "first"), ("last_ns", "last"), ("skip_ns", "skip"), ("last_minus_first_ns", "last - first"),
     ("first_minus_skip_ns", "first - skip"), ("last_minus_skip_ns", "last - skip"), ("copy_ns", "copy |C|"),
@@ -81,7 +83,10 @@ def _arm_cell(values: dict[str, object], name: str, why: str) -> Cell:
 
 def points_table(sweep: SweepView) -> Table:
     """Every point with its parameters and main figures; sortable and, when long, with a search box."""
-    known = {name for point in sweep.measured for name in point.metrics}
+    known = {
+        name for point in sweep.measured for name, value in point.metrics.items()
+        if value is not None or name not in ONLY_WHERE_MEASURED
+    }  # fmt: skip
     metrics = [name for name in POINT_METRICS if name in known]
     linked = any(point.href for point in sweep.points)
     names = sweep.varying or tuple(dict.fromkeys(name for point in sweep.points for name in point.parameters))

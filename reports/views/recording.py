@@ -12,6 +12,7 @@ from ...analysis.gaps import Gaps, gaps
 from ...analysis.padding import Padding, padding
 from ...analysis.pinned import pinned_reuse
 from ...analysis.replay import replays
+from ...analysis.speculation import Speculation, speculation
 from ...instrumentation.recording.meta import RecordingMeta
 from ...instrumentation.recording.schema import TABLES
 from .copies import CopyView, gather_copies
@@ -34,6 +35,7 @@ class RecordingView:
     padding: Padding
     gaps: Gaps
     advice: tuple[Advice, ...]
+    speculation: Speculation
     timelines: tuple[StepTimeline, ...]
     tables: Mapping[str, pd.DataFrame]
 
@@ -53,6 +55,6 @@ def gather_recording(recording: RecordingLike, name: str) -> RecordingView:
         name=name, meta=recording.meta, calibration=recording.table("calibration"), phases=gather_phases(replayed),
         copies=copies, pinned=pinned_reuse(replayed), padding=padding(replayed), gaps=gaps(replayed),
         advice=advice(answers, host_waits(replayed), configuration),
-        timelines=gather_timelines(replayed, copies.exposure.steps),
+        speculation=speculation(replayed), timelines=gather_timelines(replayed, copies.exposure.steps),
         tables={table: recording.table(table) for table in TABLES},
     )

@@ -35,6 +35,7 @@ def recording_report(view: RecordingView, summary: Summary) -> Report:
     content = {
         "meta": msgspec.to_builtins(view.meta), "summary": summary, "advice": view.advice, "phases": view.phases,
         "copies": view.copies, "buffers": view.pinned, "padding": view.padding, "gaps": view.gaps,
+        "speculation": view.speculation,
         "timelines": view.timelines,
     }
     return Report("recording", REPORT_VERSION, view.name, view.meta.modelled, view.meta.calibration, content)
