@@ -81,3 +81,14 @@ class TestMarks:
         probe.finish()
         assert [row[3] for row in ledger.rows["phases"]] == [None, None, None]
         assert [row[2] for row in ledger.rows["phases"]] == [40, 40, 40]
+
+    def test_a_phase_that_its_step_left_open_has_a_span_and_no_figures(self):
+        ledger = Ledger()
+        clock = TickingClock()
+        probe = Probe(ledger, clock, marks=FakeMarks(clock))
+        with probe.step(0) as step:
+            step.phase("forward").__enter__()
+        run_step(probe, 1)
+        probe.finish()
+        assert [row[0] for row in ledger.rows["phases"]] == [1, 1, 1]
+        assert [row[2] for row in ledger.rows["spans"] if row[0] == 0] == ["forward"]
