@@ -31,6 +31,11 @@ class CannotSay:
 
 
 EVERYTHING = "whether everything is here"
+_QUESTIONS = {
+    "nsys": EVERYTHING, "the files name a base": "how the ranks lie to one another in time",
+    "several processes of this file": "which calls launched some of the work",
+}
+"""How a note of an importer begins, and what it leaves open."""
 _ABSENT = {
     "kernels": ("busy, idle and gaps of a device", "the capture has no kernels"),
     "copies": ("copies and what they were hidden under", "the capture has no memory copies"),
@@ -84,14 +89,24 @@ def cannot_say(rows: CaptureRows, launches: Launches) -> tuple[CannotSay, ...]:
         )
     found += _silent_processes(rows, launches)
     found += _skew(rows, launches)
-    for note in rows.meta.diagnostics:
-        if note.reason.startswith("nsys") or "left out" in note.reason or "truncated" in note.reason:
-            found.append(CannotSay(EVERYTHING, note.reason))
+    found += [CannotSay(question, reason) for reason, question in _noted(rows)]
     whole = rows.meta.configuration.get("graph_trace") == "graph" and launches.is_graph_launch.any()
     if whole or (rows.device.kind == 2).any():
         whole_graphs = "graphs were traced whole; capture with --cuda-graph-trace=node"
         found.append(CannotSay("which kernels ran inside graphs", whole_graphs))
     return tuple(dict.fromkeys(found))
+
+
+def _noted(rows: CaptureRows) -> list[tuple[str, str]]:
+    """(what the importer noted, the question that it leaves open)."""
+    found = []
+    for note in rows.meta.diagnostics:
+        told = next((question for words, question in _QUESTIONS.items() if note.reason.startswith(words)), None)
+        if told is None and ("left out" in note.reason or "truncated" in note.reason):
+            told = EVERYTHING
+        if told is not None:
+            found.append((note.reason, told))
+    return found
 
 
 def _silent_processes(rows: CaptureRows, launches: Launches) -> list[CannotSay]:

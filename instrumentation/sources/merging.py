@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from .arrays import ABSENT, LongArray, Names
-from .trace import CapturedProcess, CopyRows, DeviceRows, HostRows, Trace
+from .trace import CapturedProcess, CopyRows, DeviceRows, HostRows, Note, Trace
 
 
 def merge_traces(traces: Sequence[Trace]) -> Trace:
@@ -42,8 +42,17 @@ def merge_traces(traces: Sequence[Trace]) -> Trace:
     return replace(
         first, processes=_told_apart(processes), devices=devices.texts(), names=names.texts(), host=host,
         device=device, copies=copies, absent=tuple(sorted(absent)), facts={**first.facts, "files": len(traces)},
-        notes=tuple(dict.fromkeys(note for trace in traces for note in trace.notes)),
+        notes=tuple(dict.fromkeys((*_of_clocks(traces), *(note for trace in traces for note in trace.notes)))),
     )
+
+
+def _of_clocks(traces: Sequence[Trace]) -> tuple[Note, ...]:
+    """What keeps the files from lying on one clock: some count from a base of their own, and others name none."""
+    without = [number for number, trace in enumerate(traces, start=1) if not trace.facts.get("base_time_ns")]
+    if not without or len(without) == len(traces):
+        return ()
+    these = f"but not number {', '.join(map(str, without[:5]))}"
+    return (Note("spans", "start_ns", f"the files name a base of their times (baseTimeNanoseconds), {these}"),)
 
 
 def _renamed(codes: LongArray, new: LongArray) -> LongArray:

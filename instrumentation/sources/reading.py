@@ -29,7 +29,16 @@ def read_capture(path: Path | Sequence[Path], options: CaptureOptions | None = N
     options = options or CaptureOptions()
     paths = [path] if isinstance(path, Path) else list(path)
     files = [file for entry in paths for file in _files(entry)]
+    _check_once(files)
     return capture_of(_read(files, options), options)
+
+
+def _check_once(files: Sequence[Path]) -> None:
+    seen: set[Path] = set()
+    for file in files:
+        if (real := file.resolve()) in seen:
+            raise UsageError(f"{file}: is given twice, and all its work would count twice; name each rank's file once")
+        seen.add(real)
 
 
 def is_capture(path: Path) -> bool:

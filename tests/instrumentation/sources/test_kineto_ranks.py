@@ -2,6 +2,7 @@
 
 import pytest
 from stepscope.analysis.captures.figures import capture_figures
+from stepscope.errors import UsageError
 from stepscope.instrumentation.sources import read_capture
 
 LABELLED = ({"host": "[TP00] 251", "gpu": "[TP00] 0"}, {"host": "[TP01] 251", "gpu": "[TP01] 0"})
@@ -56,6 +57,7 @@ def test_where_all_ids_are_shared_and_nothing_tells_no_call_is_tied(kineto, made
     assert [(own.kernels, own.busy_ns) for own in found.devices] == [(3, 120_000), (3, 180_000)]
     assert (found.queue, found.coverage[0].covered, found.coverage[0].of) == ((), 0, 6)
     assert "several processes" in capture.meta.reason("spans", "correlation")
+    assert "which calls launched some of the work" in [own.question for own in found.cannot_say]
 
 
 def test_two_pids_that_share_no_id_are_one_process(kineto, made):
@@ -65,3 +67,20 @@ def test_two_pids_that_share_no_id_are_one_process(kineto, made):
         made.call(40, 3, "cudaLaunchKernel", 2, pid=0), made.kernel(50, 20, 2),
     ]))  # fmt: skip
     assert [(own.pid, own.eager_kernels) for own in found.graphs] == [(4242, 2)]
+
+
+def test_a_file_is_read_once(kineto, made):
+    path = kineto([made.kernel(1000, 10)])
+    with pytest.raises(UsageError, match="given twice"):
+        read_capture([path, path.parent / "." / path.name])
+    with pytest.raises(UsageError, match="given twice"):
+        read_capture([path.parent, path])
+
+
+@pytest.mark.parametrize(("base", "told"), [(None, True), (10**18, False)])
+def test_files_of_which_some_name_no_base_of_their_times(kineto, made, base, told):
+    bases = ({"baseTimeNanoseconds": own} if own else {} for own in (10**18, base))
+    paths = [kineto([made.kernel(1000, 10)], name=f"r{rank}.json", **own) for rank, own in enumerate(bases)]
+    capture = read_capture(paths)
+    asked = [own.question for own in capture_figures(capture.tables, capture.meta).cannot_say]
+    assert ("how the ranks lie to one another in time" in asked) is told
