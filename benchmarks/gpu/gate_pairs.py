@@ -3,7 +3,8 @@
     launch   two processes of the same commit, resident together; all points are measured in it, one after another
     A/A      per point a row of series of 2 pairs (A B | B A, blocks of 50 steps): each series is a self-comparison over
              the launches, so the comparisons share their launches
-    planted  base and head differ in one layer of 30: 3 % of the device time; 6 pairs a launch
+    planted  base and head differ in one layer of 30: 3 % of the device time; 6 pairs a launch, measured first, and the
+             time it takes decides how many series fit
     fresh    further launches confirm or refute the series that the first ones did not pass, and the planted head
 
 No calibration of 20 launches was made: it would take as long again. The floor of a comparison is 2 %, or comes from the
@@ -18,7 +19,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -44,21 +45,18 @@ from stepscope.reports.jsonable import plain
 SERIES_PAIRS = 2
 FORWARD = "forward_span_p50_ns"
 PLANTED = "planted"
-POINTS = {  # name -> (model, requests, series)
-    "micro-8": ("micro", 8, 18), "micro-64": ("micro", 64, 18), "small-16": ("small-1024", 16, 16),
-}  # fmt: skip
+POINTS = {"decode-8x6144": (8, 6144), "decode-16x3072": (16, 3072)}  # name -> (requests, tokens of a prompt)
+"""Long contexts and two steps in flight: the device is what takes the time. A host on these machines changes its speed
+by 1.8 several times a second, so blocks of 50 host-bound steps of 1 ms differ by 10 to 30 %."""
+MOST_SERIES = 26
 LLAMA = {
     "model_type": "llama", "vocab_size": 32000, "hidden_size": 1024, "intermediate_size": 4096,
     "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 64, "rms_norm_eps": 1e-5,
-    "torch_dtype": "bfloat16", "tie_word_embeddings": False, "max_position_embeddings": 8192,
+    "torch_dtype": "bfloat16", "tie_word_embeddings": False, "max_position_embeddings": 131072,
 }  # fmt: skip
 LAYERS = {"base": 30, "head": 31}
-TINY = {
-    arm: {**LLAMA, "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 2,
-          "num_key_value_heads": 1, "head_dim": 32, "torch_dtype": "float32", "num_hidden_layers": layers // 10,
-          "max_position_embeddings": 2048}
-    for arm, layers in LAYERS.items()
-}  # fmt: skip
+TINY = {**LLAMA, "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 2,
+        "num_key_value_heads": 1, "head_dim": 32, "torch_dtype": "float32"}  # fmt: skip
 
 
 @dataclass
@@ -70,11 +68,12 @@ class Found:
     doubtful: dict[str, list[int]] = field(default_factory=dict)
 
 
-def tree(model: str, requests: int, steps: int, device: str) -> dict[str, Any]:
+def tree(model: str, requests: int, prompt: int, steps: int, device: str) -> dict[str, Any]:
     return {
-        "workload": {"regime": "steady", "settings": {"num_reqs": requests}},
-        "runner": {"graph_mode": "full", "model": model, "capture_sizes": [requests]}, "device": device,
-        "measure": {"steps": steps},
+        "workload": {"regime": "steady", "settings": {"num_reqs": requests, "prompt_len": prompt}},
+        "runner": {"graph_mode": "full", "model": model, "capture_sizes": [requests], "token_handoff": "async_auto",
+                   "num_blocks": requests * (prompt + 2 * steps) // 16 + 64, "max_model_len": 2 * (prompt + 2 * steps)},
+        "device": device, "measure": {"steps": steps},
     }  # fmt: skip
 
 
@@ -82,24 +81,35 @@ def trees(scratch: Path, blocks: Blocks, device: str, shrink: int) -> dict[str, 
     """arm -> name -> what it measures. On a CPU the layers are small: it is only a rehearsal there."""
     found: dict[str, dict[str, Any]] = {arm: {} for arm in ARMS}
     for arm in ARMS:
-        for name, (model, requests, series) in POINTS.items():
-            steps = blocks.launch_steps(SERIES_PAIRS * (series // shrink))
-            found[arm][name] = tree(model if device == "cuda" else "micro", requests, steps, device)
-        config = scratch / arm / "config.json"
-        shape = {**LLAMA, "num_hidden_layers": LAYERS[arm]} if device == "cuda" else TINY[arm]
-        config.write_text(json.dumps(shape))
-        found[arm][PLANTED] = tree(str(config), 16, blocks.launch_steps(6), device)
+        for layers in LAYERS.values():
+            shape = {**LLAMA, "num_hidden_layers": layers}
+            path = scratch / arm / f"{layers}-layers.json"
+            path.write_text(json.dumps(shape if device == "cuda" else {**TINY, "num_hidden_layers": layers - 27}))
+        configs = {name: str(scratch / arm / f"{layers}-layers.json") for name, layers in LAYERS.items()}
+        steps = blocks.launch_steps(SERIES_PAIRS * MOST_SERIES)
+        for name, (requests, prompt) in POINTS.items():
+            found[arm][name] = tree(configs["base"], requests, prompt // shrink, steps, device)
+        requests, prompt = next(iter(POINTS.values()))
+        found[arm][PLANTED] = tree(configs[arm], requests, prompt // shrink, blocks.launch_steps(6), device)
     return found
 
 
-def launch(bench: Bench, pairs: Mapping[str, int], number: int) -> dict[str, PointLaunch]:
-    """All of `pairs`' points in one pair of processes."""
+def launch(
+    bench: Bench, pairs: dict[str, int], number: int, fit: Callable[[float, float], int] | None = None
+) -> dict[str, PointLaunch]:
+    """All of `pairs`' points in one pair of processes. `fit`: pairs of the others, by the seconds until the first
+    point, the planted one, was done, and those that its blocks took."""
     found = {}
     began = time.perf_counter()
     with resident(bench, number) as arms:
         said = [f"ready {time.perf_counter() - began:.1f}"]
-        for name, count in pairs.items():
-            found[name] = one = measure_point(replace(bench, pairs=count), arms, name, number)
+        for name in pairs:
+            found[name] = one = measure_point(replace(bench, pairs=pairs[name]), arms, name, number)
+            if name == PLANTED and fit is not None and one.values:
+                blocks_s = sum(float(np.nansum(values.timed[PERIOD])) for values in one.values.values()) / 1e9
+                count = fit(time.perf_counter() - began, blocks_s * bench.blocks.launch_steps(1))
+                pairs.update((other, count) for other in pairs if other != PLANTED)
+                said.append(f"{count // SERIES_PAIRS} series a point")
             said.append(f"{name} {time.perf_counter() - began:.1f}")
             if one.failures or one.refused:
                 said.append(f"{dict(one.failures)} {one.refused or ''}")
@@ -112,6 +122,10 @@ def launch(bench: Bench, pairs: Mapping[str, int], number: int) -> dict[str, Poi
 def series_of(launches: Sequence[Mapping[str, PointLaunch]], name: str) -> Series:
     """The launches that measured `name`; which others failed stands in the results."""
     return Series(tuple(one[name] for one in launches if name in one and one[name].values))
+
+
+def names_of(found: Found) -> list[str]:
+    return list(dict.fromkeys(name for launched in found.first for name in launched))
 
 
 def slices(pairs: PairBlocks) -> list[PairBlocks]:
@@ -196,7 +210,7 @@ def results(found: Found, limits: Limits, about: Mapping[str, Any]) -> dict[str,
         "points": {}, "raw": {},
     }  # fmt: skip
     spreads: dict[str, float] = {}
-    for name in (*POINTS, PLANTED):
+    for name in names_of(found):
         series = series_of(found.first, name)
         if not series.launches:
             continue
@@ -220,9 +234,9 @@ def results(found: Found, limits: Limits, about: Mapping[str, Any]) -> dict[str,
 def unsure(found: Found, limits: Limits) -> dict[str, list[int]]:
     """Name -> its series that the first launches did not pass, by either metric."""
     doubtful: dict[str, list[int]] = {}
-    for name in POINTS:
+    for name in names_of(found):
         series = series_of(found.first, name)
-        if len(series.launches) < limits.min_launches:
+        if name == PLANTED or len(series.launches) < limits.min_launches:
             continue
         for metric in (PERIOD, DEVICE):
             if metric in series.metrics("base"):
@@ -232,17 +246,25 @@ def unsure(found: Found, limits: Limits) -> dict[str, list[int]]:
     return {name: numbers for name, numbers in doubtful.items() if numbers}
 
 
-def measure(bench: Bench, pairs: Mapping[str, int], options: argparse.Namespace, limits: Limits) -> Found:
+def measure(bench: Bench, pairs: dict[str, int], options: argparse.Namespace, limits: Limits) -> Found:
     """Both stages, as far as the time goes."""
     found, began, longest = Found(), time.perf_counter(), {"first": 0.0, "fresh": 0.0}
 
-    def go(stage: list[Mapping[str, PointLaunch]], name: str, what: Mapping[str, int], reserve_s: float) -> bool:
+    def fit(until_planted_s: float, planted_s: float) -> int:
+        """As many pairs a point as leave time for all launches; reading a recording takes about a third of it."""
+        alone = until_planted_s * (1 + 0.8 * (options.launches + options.fresh - 1))  # the first finds nothing cached
+        free = (options.seconds - 3 - alone) / options.launches / len(POINTS) - 1.0
+        series = int(free / (1.3 * planted_s / 6) / SERIES_PAIRS)
+        return SERIES_PAIRS * min(max(series, 4), max(1, MOST_SERIES // options.shrink))
+
+    def go(stage: list[Mapping[str, PointLaunch]], name: str, what: dict[str, int], reserve_s: float) -> bool:
         at = time.perf_counter()
         if at - began + 1.1 * longest[name] + reserve_s > options.seconds:
             print(f"{at - began:.0f} s: no time for another {name} launch", flush=True)
             return False
         try:
-            stage.append(launch(bench, what, len(found.first) + len(found.fresh)))
+            fitted = fit if name == "first" and not found.first else None
+            stage.append(launch(bench, what, len(found.first) + len(found.fresh), fitted))
         except ArmFailed as error:  # what is measured must come home
             print(f"no arms: {error.arm}: {error}", flush=True)
         longest[name] = max(longest[name], time.perf_counter() - at)
@@ -292,10 +314,10 @@ def one_launch(metrics: Mapping[str, Any], number: int, environment: Mapping[str
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--launches", type=int, default=5)
-    parser.add_argument("--fresh", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=190.0, help="after which no launch is begun")
-    parser.add_argument("--reserve", type=float, default=50.0, help="seconds that are left to fresh ones")
+    parser.add_argument("--launches", type=int, default=3)
+    parser.add_argument("--fresh", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=92.0, help="that all of it may take")
+    parser.add_argument("--reserve", type=float, default=0.0, help="seconds that are left to fresh ones")
     parser.add_argument("--shrink", type=int, default=1)
     parser.add_argument("--join", type=Path, nargs="+", help="judge the raw blocks of these results as one run")
     parser.add_argument("--out", type=Path, required=True)
@@ -311,7 +333,7 @@ def main() -> int:
 
 def run(options: argparse.Namespace, limits: Limits, blocks: Blocks) -> None:
     request = GateRequest((parse_arm("base", []), parse_arm("head", [])), limits=limits, blocks=blocks)
-    pairs = {PLANTED: 6, **{name: SERIES_PAIRS * (one[2] // options.shrink) for name, one in POINTS.items()}}
+    pairs = {PLANTED: 6, **{name: SERIES_PAIRS * max(1, MOST_SERIES // options.shrink) for name in POINTS}}
     with benched(request) as made:
         points = trees(made.scratch, blocks, options.device, options.shrink)
         bench = replace(made, points=points, values=partial(block_values, exposed=False), timeout_s=100.0,
