@@ -9,7 +9,7 @@ from ..document import Block, Cell, Chart, Column, Missing, Quantity, Section, W
 from ..figures.copies import CopyPoints, Part, course_figure, split_figure
 from ..formatting import cell, duration, percent
 from ..views.copies import CopyView, Figures
-from .cells import count_column, number, percent_column, table, us_column
+from .cells import bytes_column, count_column, number, percent_column, table, us_column
 
 MASK_WORDS = {
     "host": "host work", "previous_forward": "previous forward", "copy": "another copy", "other": "other device work",
@@ -29,6 +29,8 @@ def copies_section(view: CopyView, origin: str) -> Section:
     if parts:
         title = "The mean block-table copy: exposed and hidden [µs]"
         blocks.append(Chart("split", title, (("split", split_figure(parts)),), _split_words(parts), origin))
+    if view.groups:
+        blocks.append(_groups_table(view, origin))
     blocks.append(_figures_table(view, origin))
     if view.figure("copy").n:
         blocks.append(_course(view, origin))
@@ -56,7 +58,7 @@ def _others(view: CopyView) -> str:
     if not view.others:
         return ""
     named = ", ".join(f"{name} ({count} copies)" for name, count in view.others.items())
-    return f" Not in these figures, though they bring block tables too: {named}."
+    return f" The other buffers with block tables, {named}, have figures of their own below."
 
 
 def _parts(view: CopyView) -> list[Part]:
@@ -95,6 +97,24 @@ def _figures_table(view: CopyView, origin: str) -> Block:
     if view.exposure.left_out:
         note += f" {view.exposure.left_out} device operations could not be replayed."
     return table(f"Copies of {view.buffer} in counted steps", (Column("time"), *_COLUMNS), rows, origin, note)
+
+
+def _groups_table(view: CopyView, origin: str) -> Block:
+    """Each buffer's copies; all of them together in the what-ifs."""
+    columns = (
+        Column("buffer"), count_column("copies"), bytes_column("size, p50"), us_column("copy |C|, p50"),
+        us_column("exposed, p50"), us_column("hidden, p50"), us_column("a free copy saves of the median period"),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = [
+        (
+            own.buffer, Quantity(own.copies, "count"), number(own.size_p50_bytes, "bytes", own.reason),
+            number(own.copy_p50_ns, "ns", own.reason), number(own.exposed_p50_ns, "ns", own.reason),
+            number(own.hidden_p50_ns, "ns", own.reason), number(own.exposed_step_ns, "ns", own.step_reason),
+        )
+        for own in view.groups
+    ]  # fmt: skip
+    note = "Each with the others as they were; what all of them cost together stands among the what-ifs."
+    return table("All copies that bring block tables", columns, rows, origin, note)
 
 
 def _course(view: CopyView, origin: str) -> Chart:
@@ -168,10 +188,17 @@ def headline_words(view: CopyView) -> str:
     err = view.figure("err").p50_ns
     known = f", each known to {duration(err)}" if err else ""
     head = f"The mean of {copy.n} copies{which}{size} takes {duration(copy.mean_ns)} on the device{known}"
+    head += _more_tables(view)
     if not exposed.mean_ns:
         return f"{head}; nothing of it is exposed, all of it hides{f', {masked}' if masked else ''}."
     part = f"{percent(exposed.mean_ns / copy.mean_ns)} of it, {duration(exposed.mean_ns)}, is exposed"
     return f"{head}; {part}{f', the rest hides, {masked}' if masked else ' and nothing is hidden'}."
+
+
+def _more_tables(view: CopyView) -> str:
+    """What further buffers with block tables take, where there are some."""
+    times = [own.copy_p50_ns for own in view.groups if own.buffer != view.buffer and own.copy_p50_ns is not None]
+    return f" (those of {len(times)} more with block tables {duration(sum(times))}, medians)" if times else ""
 
 
 def headline_figures(view: CopyView) -> tuple[tuple[str, Cell], ...]:

@@ -107,8 +107,8 @@ def _first(buffers: list[dict[str, Any]]) -> list[str]:
 def _do(change: str, view: RecordingView) -> str:
     if change in _DO:
         return _DO[change]
-    if change.startswith("copy of"):
-        return f"hide or shrink the {change.removesuffix(' free')}"
+    if change.endswith(" free"):
+        return f"hide or shrink {change.removesuffix(' free').replace('copy of', 'the copy of')}"
     if change.startswith("preprocess"):
         ranges = [row for row in records(view.phases.summary.ranges) if row["name"] in RANGE_COLOURS and row["p50_ns"]]
         largest = max(ranges, key=lambda row: row["p50_ns"], default=None)

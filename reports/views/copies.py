@@ -19,11 +19,12 @@ from ...analysis.replay import Replays
 from ...analysis.stats import Number, mean, median, quantile
 from ...analysis.table_copies import BLOCK_TABLE, table_buffers
 from ...analysis.tables import BoolArray, TableSource, flags, floats, ints, texts
-from ...analysis.what_if import Change, WhatIf, copy_free, faster_phase, what_if
+from ...analysis.what_if import Change, WhatIf, faster_phase, what_if
 from ...analysis.what_if_checks import check_command
 from ...analysis.what_if_more import deeper_ring, graphs_on
 from ...analysis.window import MASKS
 from ..decimation import keep_extremes
+from .table_groups import GroupCopies, all_tables, group_copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class Figures:
 class CopyView:
     """Copies of `buffer` in the counted steps.
 
-    others      buffers beside it that brought block tables, and how many copies each had: not in these figures
+    others      buffers beside it that brought block tables, and how many copies each had: not in `figures`
+    groups      a row a buffer that brought block tables, where there are several
     figures     copy, queue_delay, exposed, hidden, err of the copy's times, overlaps (with bounds): quantiles of each
     fractions   partner -> median fraction of the copy that lay inside it, None where the copies are not resolved
     split       mask -> mean time hidden behind it, over the copies whose exposure is known
@@ -65,6 +67,7 @@ class CopyView:
     checks: tuple[str, ...]
     doses: DoseResponse
     others: dict[str, int] = field(default_factory=dict)
+    groups: tuple[GroupCopies, ...] = ()
 
     def figure(self, name: str) -> Figures:
         """The quantiles of one column by its name."""
@@ -92,9 +95,8 @@ def gather_copies(
     for partner in OVERLAPS:
         figures += [_figures(shared, f"{partner}{bound}", why_shared) for bound in ("", "_min", "_max")]
     sizes, sized = ints(exposed, "size_bytes")
-    answers = (
-        *(what_if(recording, change) for change in _changes(buffer)), graphs_on(recording), deeper_ring(recording),
-    )  # fmt: skip
+    changes = _changes(tuple(counts) or (buffer,))
+    answers = (*(what_if(recording, change) for change in changes), graphs_on(recording), deeper_ring(recording))
     return CopyView(
         buffer=buffer, num_copies=len(exposed), size_p50_bytes=median(sizes[sized]),
         size_max_bytes=int(sizes[sized].max()) if sized.any() else None, figures=tuple(figures),
@@ -104,12 +106,12 @@ def gather_copies(
         what_if=answers, checks=tuple(check_command(answer.change, configuration) for answer in answers),
         doses=dose_response(recording, buffer),
         others={name: count for name, count in counts.items() if name != buffer},
+        groups=group_copies(recording, tuple(counts), found),
     )
 
 
-def _changes(buffer: str) -> tuple[Change, ...]:
-    doubled = Change(f"copy of {buffer} twice as long", copies={buffer: 2.0})
-    return copy_free(buffer), doubled, faster_phase("preprocess", 0.3)
+def _changes(buffers: tuple[str, ...]) -> tuple[Change, ...]:
+    return all_tables(buffers, 0.0), all_tables(buffers, 2.0), faster_phase("preprocess", 0.3)
 
 
 def _counted(frame: pd.DataFrame) -> pd.DataFrame:

@@ -90,7 +90,7 @@ def test_copies_of_several_names_are_told_apart(recordings):
     copies.loc[chosen, "buffer"] = "block_rows"
     text = " ".join(render(rec, "text").split())
     assert "copies of block_table" in text
-    assert "Not in these figures, though they bring block tables too: block_rows (2 copies)." in text
+    assert "The other buffers with block tables, block_rows (2 copies), have figures of their own below." in text
 
 
 @pytest.mark.parametrize(("latency_us", "said"), [(1_600, True), (1_000, False), (None, False)])
