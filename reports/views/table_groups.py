@@ -1,4 +1,4 @@
-"""Block tables that come by several buffers (KV cache groups, changed rows): each one's own figures, and all of them."""
+"""Block tables that come by several buffers (KV cache groups, changed rows): figures of each, and all of them."""
 
 from __future__ import annotations
 
