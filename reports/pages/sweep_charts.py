@@ -26,13 +26,21 @@ def heat_chart(sweep: SweepView) -> Chart | None:
         return None
     choices = tuple(
         (f"{plot_title(metric)}{name}", _heat(sweep, points, axes, metric))
-        for metric in HEAT_METRICS for name, points in _facets(sweep, axes) if _has(points, metric)
+        for metric in _best_known(sweep) for name, points in _facets(sweep, axes) if _has(points, metric)
     )
     if not choices:
         return None
     title = f"Exposure and overlap against {short(axes.x)} and {short(axes.y)}"
     hint = "Choose figure, regime and mode in the list. Empty cells were not measured; the tables below say why."
     return Chart("heat", title, choices, "", sweep.origin, hint)
+
+
+def _best_known(sweep: SweepView) -> list[str]:
+    """What most points have comes first: a map of empty cells is a poor first sight."""
+    def missing(metric: str) -> int:
+        return sum(point.metrics.get(metric) is None for point in sweep.measured)
+
+    return sorted(HEAT_METRICS, key=missing)
 
 
 def lines_chart(sweep: SweepView) -> Chart | None:

@@ -87,16 +87,26 @@ def _copy(sweep: SweepView, paired: pd.DataFrame) -> str:
     worst = extreme(sweep, "exposed_p50_ns", max)
     if worst is None:
         return f"Not measured: {_why_not(sweep, 'exposed_p50_ns')}."
-    exposed, copies = _known(sweep, "exposed_p50_ns"), _known(sweep, "table_copy_p50_ns")
-    hidden = sum(value == 0 for value in exposed)
-    if hidden == len(exposed):
+    told = [point for point in sweep.measured if point.metrics.get("exposed_p50_ns") is not None]
+    copies = [float(value) for point in told if (value := point.metrics.get("table_copy_p50_ns")) is not None]
+    hidden = sum(number_of(point, "exposed_p50_ns") == 0 for point in told)
+    of = "" if len(told) == len(sweep.measured) else f" where it can be told (of {len(sweep.measured)})"
+    where = f"{len(told)} points{of}"
+    if hidden == len(told):
         lengths = f" of {_range(copies, duration)}" if copies else ""
-        return f"In all {hidden} points with a copy it is hidden completely: copies{lengths}.{_order(paired)}"
+        return f"In all {where} the copy is hidden completely: copies{lengths}.{_untold(sweep)}{_order(paired)}"
     copy = worst.metrics.get("table_copy_p50_ns")
     of = f" of {duration(copy)}" if copy is not None else ""
     head = f"At worst {_amount(worst, 'exposed_p50_ns')}{of} are exposed ({setting(sweep, worst)})."
-    full = f" In {hidden} of {len(exposed)} points with a copy it is hidden completely."
-    return f"{head}{full}{_order(paired)}"
+    full = f" In {hidden} of the {where} it is hidden completely."
+    return f"{head}{full}{_untold(sweep)}{_order(paired)}"
+
+
+def _untold(sweep: SweepView) -> str:
+    """Why the exposure is not known at the other points, if there are some."""
+    if all(point.metrics.get("exposed_p50_ns") is not None for point in sweep.measured):
+        return ""
+    return f" Elsewhere it cannot, mostly: {_why_not(sweep, 'exposed_p50_ns')}."
 
 
 def _order(paired: pd.DataFrame) -> str:

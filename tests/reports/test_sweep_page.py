@@ -100,7 +100,7 @@ def test_arms_stand_side_by_side(sweeps):
 def test_headline_names_the_worst_point(sweeps):
     text = " ".join(render_sweep(sweeps(), "text").split())
     assert "At worst 65.5 µs of 65.5 µs are exposed (num reqs 64, table width 8192, commit order last)." in text
-    assert "In 4 of 8 points with a copy it is hidden completely." in text
+    assert "In 4 of the 8 points it is hidden completely." in text
 
 
 def test_json_keeps_every_point(sweeps):
@@ -129,3 +129,14 @@ def test_the_headline_tells_an_order_from_intervals_only(sweeps, arms, said):
     assert said in words
     assert "319 µs" not in words
     assert ("interleave=commit_order" in words) == (arms[0][1] is None)
+
+
+def test_a_headline_counts_only_points_whose_exposure_is_known() -> None:
+    # GIVEN one copy of 90 us that is long enough to tell, and a short one that is not
+    known = {"period_p50_ns": 1, "exposed_p50_ns": 0, "table_copy_p50_ns": 90_000}
+    short = {"period_p50_ns": 1, "exposed_p50_ns": None, "table_copy_p50_ns": 5_000}
+    why = {"exposed_p50_ns": "copy shorter than 4 times its error"}
+    points = (SweepPoint("a", {"k": 1}, metrics=known), SweepPoint("b", {"k": 2}, metrics=short, reasons=why))
+    text = " ".join(render_sweep(SweepView("s", points), "text").split())
+    assert "In all 1 points where it can be told (of 2) the copy is hidden completely: copies of 90.0 µs." in text
+    assert "Elsewhere it cannot, mostly: copy shorter than 4 times its error." in text
