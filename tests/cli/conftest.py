@@ -1,10 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
 from stepscope.cli.main import main
+
+from .in_process import no_processes
 
 
 @dataclass(frozen=True)
@@ -15,6 +17,13 @@ class Ended:
 
 
 Perf = Callable[..., Ended]
+
+
+@pytest.fixture
+def here() -> Iterator[pytest.MonkeyPatch]:
+    """Sweeps measure in this process."""
+    with no_processes() as patch:
+        yield patch
 
 
 @pytest.fixture

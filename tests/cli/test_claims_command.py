@@ -30,6 +30,7 @@ def spec(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("here")
 def test_a_sweep_of_a_claim_becomes_a_page(perf: Callable[..., object], spec: Path, tmp_path: Path) -> None:
     # GIVEN a claim's spec on a machine without a GPU, its device named
     assert perf("sweep", spec, "--out", tmp_path / "sweep").code == 0

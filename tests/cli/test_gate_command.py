@@ -158,7 +158,7 @@ def test_a_cut_result_of_a_sweep_is_refused(perf):
     assert ended.code == 2
 
 
-def test_a_sweep_of_ours_against_another_is_one_number(perf, tmp_path):
+def test_a_sweep_of_ours_against_another_is_one_number(perf, tmp_path, here):
     spec = tmp_path / "small.yaml"
     spec.write_text(
         "workload: {generator: {num_requests: 4, prompt: {kind: fixed, value: 7}, output: {kind: fixed, value: 4}}}\n"

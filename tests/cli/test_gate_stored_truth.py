@@ -8,6 +8,8 @@ import shutil
 import numpy as np
 import pytest
 
+from .in_process import no_processes
+
 ENV = {"gpu": "NVIDIA H200", "driver": "550.54"}
 SPEC = (
     "workload: {generator: {num_requests: 4, prompt: {kind: fixed, value: 7}, output: {kind: fixed, value: 4}}}\n"
@@ -126,8 +128,9 @@ def sweep(tmp_path_factory):
     folder = tmp_path_factory.mktemp("swept")
     (folder / "small.yaml").write_text(SPEC)
     out = folder / "sweep"
-    assert main(["sweep", str(folder / "small.yaml"), "--param", "runner.commit_order=first,last",
-                 "--out", str(out), "--progress", "plain"]) == 0  # fmt: skip
+    with no_processes():
+        assert main(["sweep", str(folder / "small.yaml"), "--param", "runner.commit_order=first,last",
+                     "--out", str(out), "--progress", "plain"]) == 0  # fmt: skip
     return out
 
 

@@ -20,18 +20,6 @@ measure: {steps: 3}
 grid: {commit_order: [first, last]}
 """
 
-FLAWED = """\
-from stepscope.experiments.workers import measuring
-real = measuring.measure
-def flawed(spec, folder, **keywords):
-    if spec.runner.commit_order == "first":
-        raise RuntimeError("the first\\narm breaks")
-    return real(spec, folder, **keywords)
-measuring.measure = flawed
-work = measuring.measure_task
-"""
-
-
 @pytest.fixture
 def spec(tmp_path: Path) -> Path:
     path = tmp_path / "mine.yaml"
@@ -81,21 +69,19 @@ def test_a_sweep_ends_with_its_points_a_summary_and_a_page(
 
 
 def test_a_point_that_fails_is_recorded_and_the_sweep_goes_on(
-    perf: Callable[..., object], spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    perf: Callable[..., object], spec: Path, tmp_path: Path, here: pytest.MonkeyPatch
 ) -> None:
-    # GIVEN a worker whose first point breaks
-    from stepscope.experiments.launchers import wiring as module
-    from stepscope.experiments.workers.launcher import Workers
-    from stepscope.experiments.workers.process import WorkerProcess
+    # GIVEN work that breaks at its first point
+    from stepscope.experiments.workers import measuring
 
-    flawed = tmp_path / "flawed.py"
-    flawed.write_text(FLAWED)
-    real, environ = module.local_workers, {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    real = measuring.measure
 
-    def flawed_workers(scratch: Path, **options: object) -> Workers:
-        return Workers([WorkerProcess(scratch, work="flawed:work", environ=environ)])
+    def flawed(spec: object, folder: Path, **keywords: object) -> object:
+        if spec.runner.commit_order == "first":  # type: ignore[attr-defined]
+            raise RuntimeError("the first\narm breaks")
+        return real(spec, folder, **keywords)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "local_workers", flawed_workers)
+    here.setattr(measuring, "measure", flawed)
     out = tmp_path / "results"
     ended = perf("sweep", spec, "--out", out)
     assert ended.code == 3
@@ -105,7 +91,7 @@ def test_a_point_that_fails_is_recorded_and_the_sweep_goes_on(
     assert found["commit_order-first"]["kind"] == "error"
     assert found["commit_order-last"]["status"] == "ok"
     # AND --resume measures only what failed
-    monkeypatch.setattr(module, "local_workers", real)
+    here.setattr(measuring, "measure", real)
     again = perf("sweep", "--resume", "--out", out)
     assert (again.code, again.err.splitlines()[0]) == (0, "2 points, 1 measured before")
     assert summaries(out)["commit_order-first"]["status"] == "ok"
@@ -147,12 +133,12 @@ def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(spec: Path, tmp_pa
 
 
 def test_ctrl_c_while_the_report_is_made_says_how_to_go_on(
-    spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, perf: Callable[..., object]
+    spec: Path, tmp_path: Path, here: pytest.MonkeyPatch, perf: Callable[..., object]
 ) -> None:
     def interrupted(*_: object, **__: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("stepscope.experiments.sweep.report_sweep", interrupted)
+    here.setattr("stepscope.experiments.sweep.report_sweep", interrupted)
     ended = perf("sweep", spec, "--out", tmp_path / "results")
     assert ended.code == 130
     assert ended.err.splitlines()[-1] == (
