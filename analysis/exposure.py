@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,7 @@ import pandas as pd
 from .operations import Operations
 from .overlap import RESOLUTION
 from .replay import Timeline, changed, first_consumers, replays
-from .stats import Number
+from .stats import Number, midmean
 from .tables import Process, TableSource, processes, records, stack
 from .what_if import period_change, steady_steps
 from .window import MASKS, masks, window
@@ -82,16 +83,21 @@ def exposure(recording: TableSource, buffer: str = "block_table") -> Exposure:
 
 def commit_step(recording: TableSource, behind: TableSource, buffer: str = "block_table") -> Number | None:
     """`Exposure.commit_step_ns` where another recording tells what the host's range costs behind other calls of its
-    step: `behind`, of an arm that commits last. None where there is no replay, no such range or too few steps.
+    step: `behind`, of an arm that commits last in the same launch. None where there is no replay, no such range or too
+    few steps.
+
+    The midmean over the steady steps of what each loses, as arms in turns are compared (`mirrored`).
     """
     replayed, others = replays(recording), processes(behind)
     if replayed.first is None or not others or buffer not in COMMIT_RANGES:
         return None
     process, line = replayed.first
-    range_ns = usual_range_ns(others[0], COMMIT_RANGES[buffer])
-    if range_ns is None or _exposed_step(process, line, buffer)[0] is None:
+    here, there = (usual_range_ns(one, COMMIT_RANGES[buffer]) for one in (process, others[0]))
+    if not here or there is None or _exposed_step(process, line, buffer)[0] is None:
         return None
-    return period_change(process, line, without(line, process, buffer, COMMIT_RANGES[buffer], range_ns))[0]
+    after = without(line, process, buffer, COMMIT_RANGES[buffer], min(Fraction(1), Fraction(there, here)))
+    less = np.diff(line.step_starts(line.baseline)) - np.diff(line.step_starts(after))
+    return midmean(less[steady_steps(process, line)])
 
 
 def _rows(process: Process, line: Timeline | None, buffer: str) -> Iterator[Row]:

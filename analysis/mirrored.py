@@ -7,6 +7,9 @@ Where requests grow, steps grow with them: 0.4 us a step at 64 rows (H200), so t
 differences of odd and even rounds lie in two clusters 40 us apart. The median over both (`blocks.step_differences`) is
 then no better known than the gap between them. The mean over a round and its mirror image has no such growth in it.
 
+The speed of a host changes too: a core of a shared machine goes at x 1.0 or x 1.8 for 0.1 to 0.5 s at a time (H200).
+Only rounds much shorter than that compare arms; those that a change falls into scatter to both sides.
+
 What grows in stairs and not evenly does not cancel: rows of one length all cross a tile of the attention kernel in the
 same step (+60 us every 128 steps). Give rows different lengths.
 """
@@ -16,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .blocks import Block
-from .stats import Number, median
+from .stats import Number, midmean
 
 UNSETTLED_ROUNDS = 2
 """A launch's first steps are slower, whatever is measured: 40 us in the first 50 (H200)."""
@@ -40,8 +43,8 @@ def mirrored_differences(left: Sequence[Block], right: Sequence[Block], left_out
 def mirrored_difference(
     left: Sequence[Block], right: Sequence[Block], left_out: int = UNSETTLED_ROUNDS
 ) -> Number | None:
-    """Median of the differences in ns; None without any."""
-    doubled = median(mirrored_differences(left, right, left_out))
+    """Midmean of the differences in ns; None without any."""
+    doubled = midmean(mirrored_differences(left, right, left_out))
     return None if doubled is None else doubled / 2
 
 

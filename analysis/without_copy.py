@@ -7,6 +7,7 @@ both, so that is what its replayed counterpart has to leave out. All times are t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 import numpy as np
 
@@ -18,28 +19,28 @@ from .tables import BoolArray, LongArray, Process
 
 
 def without(
-    line: Timeline, process: Process, buffer: str, range_: str, range_ns: int | None = None
+    line: Timeline, process: Process, buffer: str, range_: str, share: Fraction | None = None
 ) -> Replay:
     """Replay as if the copies of `buffer` were not made: they take no time, nor does the host in the range around them.
 
     Each step loses what its own range took. What the host waits for within the range stays; so do copies of other
     ranges, and what the copy's call paid for being the first of its step (`first_calls`), for the next would pay it.
 
-    range_ns   what the range takes behind other calls of its step, where that was measured (an arm that commits last):
-               then each step loses no more than that. All that is paid for being first is paid by the next: on an H200,
-               synchronous, the range took 109 us first and 70 last on a stream of its own, and the arm without it was
-               spared 58; on the compute stream 49, 30 and 29. Calls alone do not show that: part of it is paid
-               in the events around them.
+    share   of the range that is saved, where that was measured: what the range takes behind other calls of its step (an
+            arm that commits last) over what it takes here. The rest is paid for being first, and the next call pays it
+            then: on an H200, synchronous, the range took 109 us first and 69 last on a stream of its own, and the arm
+            without it was spared 70; on the compute stream 49, 29 and 27. Calls alone do not show that: part of it is
+            paid in the events around them. A share and no time: the speed of a host changes while one measures
 
     The pause in which the device goes over to the copy goes with it. The copy behind it then has to be gone over to,
     but without the primer that a timed copy is sent with: an H200 took 177.5 us between two forwards with the table's
     8 MiB and 10.2 without, for three small copies and a kernel; the pause was 11.9 and |C| 151.6.
     """
     intervals = _intervals(process, line, range_)
-    if range_ns is None:
+    if share is None:
         begin, end = _cut_out(intervals, first_calls(process, line, buffer))
     else:
-        begin, end = intervals[:, 0], np.minimum(intervals[:, 1], intervals[:, 0] + range_ns)
+        begin, end = intervals[:, 0], intervals[:, 0] + np.diff(intervals)[:, 0] * share.numerator // share.denominator
     spent = np.concatenate(([0], np.cumsum(end - begin)))
 
     def before(times: LongArray) -> LongArray:

@@ -9,10 +9,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ...analysis.columns import Columns
 from ...analysis.gaps import gaps
+from ...analysis.stats import midmean
 from ...instrumentation.recording.reader import Recording
 from ..loop import LoopLimits
 from ..one_runner import HeldRows
@@ -107,14 +106,15 @@ def _run(session: Session, rows: HeldRows, steps: int) -> tuple[str | None, floa
 
 
 def moved_ns(recording: Recording) -> float:
-    """Median over pairs of neighbours, one with more work and one without, of what their periods differ by."""
+    """Midmean over pairs of neighbours, one with more work and one without, of what their periods differ by."""
     steps = Columns(recording.table("steps"))
     number, _ = steps.ints("step")
     period, known = steps.ints("period_ns")
     counted = known & ~steps.flags("warmup", null=True)
     periods = dict(zip(number[counted].tolist(), period[counted].tolist(), strict=True))
     pairs = [(step, step - 1 if step % 4 == 1 else step + 1) for step in periods if injected(step)]
-    return float(np.median([periods[more] - periods[less] for more, less in pairs if less in periods]))
+    found = midmean([periods[more] - periods[less] for more, less in pairs if less in periods])
+    return float("nan") if found is None else float(found)
 
 
 def judged_runs(kind: str, runs: Sequence[tuple[str | None, float]]) -> list[Finding]:

@@ -27,17 +27,21 @@ class Turns:
 
     context      tokens of the shortest row. With two steps in flight so many that the forward outlasts all host work:
                  the device then binds, and shows a copy. Under synchronous scheduling few: host work is in every
-                 period anyway, and short steps are many, close to those that they are compared with
-    blocks       of each arm, in rounds that mirror each other;  steps  counted ones of a block
+                 period anyway, and its speed changes several times a second (`analysis.mirrored`): a round of three
+                 turns has to be over in some 30 ms
+    blocks       of each arm, in rounds that mirror each other, of which the first `left_out` don't count
+    steps        counted ones of a block, behind `settle` others
     """
 
     context: int
     blocks: int
+    left_out: int
     steps: int
+    settle: int
 
 
-TURNS = {"sync": Turns(256, 40, 12), "async_auto": Turns(2048, 24, 20)}
-QUICK_BLOCKS = 4
+TURNS = {"sync": Turns(256, 100, 10, 3, 2), "async_auto": Turns(2048, 20, 2, 20, 3)}
+QUICK_BLOCKS = {"sync": 20, "async_auto": 4}
 
 
 def cell_specs(
@@ -57,10 +61,10 @@ def cell_specs(
 
     if quick:
         return [
-            spec(widths, ("compute",), handoff, blocks=QUICK_BLOCKS)
+            spec(widths, ("compute",), handoff, blocks=QUICK_BLOCKS[handoff])
             for widths, handoff in ((small, "sync"), (large[-1:], "sync"), (large[-1:], "async_auto"))
         ]
-    cells = [spec(small, ("compute",), handoff, blocks=QUICK_BLOCKS) for handoff in HANDOFFS]
+    cells = [spec(small, ("compute",), handoff, blocks=QUICK_BLOCKS[handoff]) for handoff in HANDOFFS]
     cells += [spec(large, tuple(ROADS), handoff) for handoff in HANDOFFS]
     return [*cells, spec(large[-1:], ("compute", "double"), "async_auto", events=False)]
 
@@ -85,7 +89,7 @@ def _cell_spec(
         "device": device,
         "measure": {
             "interleave": "runner.commit_order", "blocks": blocks or turns.blocks, "block_steps": turns.steps,
-            "settle_steps": 3, "device_events": events,
+            "settle_steps": turns.settle, "device_events": events,
         },
         "grid": {"runner.commit_order": ["first", "last", "skip"], "runner.table_width": list(widths)},
         "zip": {f"runner.{name}": [road[name] for road in roads] for name in ("copy_stream", "device_buffers")},

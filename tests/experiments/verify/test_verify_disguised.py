@@ -117,7 +117,7 @@ def test_without_torchs_statistics_allocations_are_not_right():
 
 def test_a_cell_is_measured_from_its_three_arms():
     one, *_ = cell_specs("sim", quick=True, model="tiny", context=16)
-    one["measure"] |= {"blocks": 4, "block_steps": 3, "settle_steps": 1}
+    one["measure"] |= {"blocks": 12, "block_steps": 1, "settle_steps": 1}
     (cell,) = cells.measured_cells([one])
     # modelled copies have no error, and are timed; the host's times are this machine's
     assert (cell.mib, cell.handoff, cell.road, cell.copy_ns, cell.exposed) == (0.125, "sync", "compute", 4_992, True)
