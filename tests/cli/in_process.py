@@ -1,7 +1,7 @@
 """The workers of a sweep without their processes: the same work, done here when the driver waits for it.
 
-Starting a process costs seconds (it imports torch). That workers are processes, and what they do when they end badly, is
-tested in `tests/experiments/workers`, in `test_sweep_kills.py` and by the sweeps of these tests that keep them.
+Starting a process costs seconds (it imports torch). That workers are processes, and what they do when they end badly,
+is tested in `tests/experiments/workers`, in `test_sweep_kills.py` and by the sweeps of these tests that keep them.
 """
 
 from __future__ import annotations
