@@ -15,13 +15,13 @@ DEVICE = "device"
 """Memory of the rows that are about a buffer's device side."""
 
 
-def buffers_section(pinned: pd.DataFrame, origin: str) -> Section:
+def buffers_section(pinned: pd.DataFrame, origin: str, has_device: bool = True) -> Section:
     """Two tables a buffer: memory and reuse with the verdicts, and the bytes that moved."""
     rows = list(records(pinned))
     if not rows:
         return Section("buffers", "Pinned buffers", (Words(f"Not measured: {NO_BUFFERS}."),), brief=True)
     blocks: tuple[Block, ...] = (
-        Words(headline_words(pinned), emphasis=True),
+        Words(headline_words(pinned, has_device), emphasis=True),
         *((_reuse_table(rows, origin),) if any(row["uses"] for row in rows) else ()), _bytes_table(rows, origin),
     )
     return Section("buffers", "Pinned buffers", blocks, brief=True)
@@ -76,8 +76,8 @@ def _bytes_table(rows: list[dict[str, Any]], origin: str) -> Block:
     return table("Bytes held and moved", columns, body, origin, note)
 
 
-def headline_words(pinned: pd.DataFrame) -> str:
-    """The answer to the third question."""
+def headline_words(pinned: pd.DataFrame, has_device: bool = True) -> str:
+    """The answer to the third question. Without a device nobody asks whether memory is pinned."""
     rows = list(records(pinned))
     staged = [row for row in rows if row["uses"]]
     if not staged:
@@ -86,9 +86,11 @@ def headline_words(pinned: pd.DataFrame) -> str:
     pinned_names = [row["buffer"] for row in hosts if row["memory"] == "pinned"]
     fake = [row["buffer"] for row in rows if row["async_pageable"]]
     reuse = max((row["reuse_max"] or 0 for row in hosts), default=0)
+    locked = f"{len(pinned_names)} of {len(hosts)} staged buffers are pinned" if has_device else (
+        "There is no device to copy to, so nothing is pinned"
+    )
     sentences = [
-        f"{len(pinned_names)} of {len(hosts)} staged buffers are pinned; a slot is reused up to {reuse} times.",
-        _hazard_words(staged), _wait_words(staged),
+        f"{locked}; a slot is reused up to {reuse} times.", _hazard_words(staged), _wait_words(staged),
     ]
     if fake:
         sentences.append(f"Asynchronous in name only, as their host memory is pageable: {', '.join(map(str, fake))}.")

@@ -29,10 +29,11 @@ def headline_section(view: RecordingView) -> Section:
     """One answer a question; an answer that could not be measured says why."""
     where = f"{phase_words(view.phases)} {bound_words(view.gaps)}"
     busy = view.meta.reason("phases", "busy_ns") or "no profiler and no model saw it"
+    pinned = buffers.headline_words(view.pinned, view.meta.has_device)
     answers = (
         answer(0, where, (*_phase_figures(view.phases, busy), *_accepted(view.speculation)), "#phases"),
         answer(1, copies.headline_words(view.copies), copies.headline_figures(view.copies), "#copies"),
-        answer(2, buffers.headline_words(view.pinned), buffers.headline_figures(view.pinned), "#buffers"),
+        answer(2, pinned, buffers.headline_figures(view.pinned), "#buffers"),
         answer(3, padding.headline_words(view.padding), padding.headline_figures(view.padding), "#padding"),
     )
     return Section("headline", "Four questions", answers, brief=True)

@@ -33,7 +33,7 @@ def recording_document(view: RecordingView) -> Document:
         phases_section(view.phases, origin, phase_reasons),
         timeline_section(view.timelines, origin, "the recording holds no step with a start and an end"),
         copies_section(view.copies, origin),
-        buffers_section(view.pinned, origin),
+        buffers_section(view.pinned, origin, meta.has_device),
         padding_section(view.padding, origin),
         *speculation_sections(view.speculation, origin),
         dispatch_section(view.padding, origin),

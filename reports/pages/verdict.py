@@ -35,7 +35,7 @@ _NOTE = (
 def verdict_section(view: RecordingView) -> Section:
     """A sentence on what binds the step, what must be mended first, and the changes worth trying by what they save."""
     blocks: list[Block] = [Words(f"{_bound_words(view)} {_step_words(view)}".strip(), emphasis=True)]
-    blocks += [Words(words, emphasis=True) for words in _first(list(records(view.pinned)))]
+    blocks += [Words(words, emphasis=True) for words in _first(view)]
     rows = [
         (
             _do(own.change, view), Quantity(own.saved_ns, "ns"), Quantity(own.share, "fraction"), own.basis,
@@ -57,6 +57,11 @@ def verdict_section(view: RecordingView) -> Section:
 
 def _bound_words(view: RecordingView) -> str:
     gaps = view.gaps
+    if not view.meta.has_device:
+        return (
+            "On device cpu only the host is measured: what binds a step on a GPU, --device sim models and --device cuda"
+            " measures."
+        )
     if gaps.bound is None:
         return f"What bound the steps was not measured: {gaps.reason}."
     judged = sum(one is not None for one in texts(gaps.steps[flags(gaps.steps, "counted", null=False)], "bound"))
@@ -84,8 +89,9 @@ def _phase(row: dict[str, Any]) -> str:
     return f"{row['name'].replace('_', ' ')}, {duration(row['p50_ns'])}"
 
 
-def _first(buffers: list[dict[str, Any]]) -> list[str]:
+def _first(view: RecordingView) -> list[str]:
     """What makes results wrong, or asynchronous copies synchronous, before any time is saved."""
+    buffers = list(records(view.pinned))
     observed, possible, fake = (
         [str(row["buffer"]) for row in buffers if row[name]]
         for name in ("hazards_observed", "hazards_possible", "async_pageable")
@@ -96,7 +102,7 @@ def _first(buffers: list[dict[str, Any]]) -> list[str]:
         names = ", ".join(observed or possible)
         found.append(f"First mend what is wrong: slots of {names} {verb} while their copy was in flight.")
     pageable = dict.fromkeys((*fake, *(str(row["buffer"]) for row in buffers if row["memory"] == "pageable")))
-    if pageable:
+    if pageable and view.meta.has_device:
         found.append(
             f"Pin the host memory of {', '.join(pageable)}: it is pageable, so the host waits inside each copy's call"
             " (staging: pinned_ring)."
@@ -118,6 +124,8 @@ def _do(change: str, view: RecordingView) -> str:
 
 
 def _nothing(view: RecordingView) -> str:
+    if not view.meta.has_device:
+        return "What a change would save is not predicted: that takes a device's operations."
     unknown = [answer for answer in view.copies.what_if if answer.saved_ns is None]
     if len(unknown) == len(view.copies.what_if):
         return f"What a change would save cannot be predicted: {unknown[0].reason}."

@@ -53,3 +53,13 @@ def test_each_change_has_the_command_that_measures_it(recordings) -> None:
     assert dict(facts.items)["two steps in flight"].startswith("perf sweep RECORDING --param token_handoff=sync,async")
     found = json.loads(render(recording, "json", name="x"))["content"]["advice"]
     assert [own["change"] for own in found if own["basis"] == "at most"] == ["two steps in flight"]
+
+
+def test_without_a_device_nothing_is_told_to_be_pinned(recordings) -> None:
+    made = recordings(6)
+    meta = msgspec.structs.replace(made.meta, device="cpu", modelled=False, calibration=None)
+    recording = Recording(meta, made.tables)
+    recording.tables["buffers"]["memory"] = "pageable"
+    text = words(recording)
+    assert "staging: pinned_ring" not in text
+    assert "There is no device to copy to, so nothing is pinned" in text
