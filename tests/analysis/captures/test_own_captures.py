@@ -85,9 +85,10 @@ class TestNvidiasTables:
         assert found == {OPERATIONS[name[13:-1]]: values for name, values in wanted.items()}
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_the_recording_agrees_with_the_capture_of_its_run(captures, mode):
-    found = compare(Recording.load(DATA / "recordings" / mode), captures[mode].recording())
+@pytest.mark.parametrize("name", ["graph.sqlite", "node.sqlite", "torch.json.gz"])
+def test_the_recording_agrees_with_the_capture_of_its_run(name):
+    capture = read_capture(DATA / name)
+    found = compare(Recording.load(DATA / "recordings" / name.partition(".")[0]), capture.recording())
     assert (found.same_run, found.agrees, len(found.steps)) == (True, True, 44)
     assert (found.steps.unmatched_a, found.steps.unmatched_b) == ((), ())
     # all device work lies in the spans between the events of its phase
@@ -96,9 +97,9 @@ def test_the_recording_agrees_with_the_capture_of_its_run(captures, mode):
     copies = {own.direction: (own.a_copies, own.b_copies, own.a_bytes == own.b_bytes) for own in found.copies}
     assert copies["h2d"] == (220, 220, True)
     assert copies["d2h"] == (44, 44, True)
-    # a range is 2 µs longer under nsys than the probe's own clock says, a period is the same
+    # a phase is longer by what opening and closing its range costs than the probe's own clock says, a period is not
     told = {(own.name, own.figure): own.delta_p50_ns for own in found.figures if own.n}
-    assert all(1_000 < told[name, "host_ns"] < 3_000 for name in PHASES)
+    assert all(1_000 < told[phase, "host_ns"] < 3_000 for phase in PHASES)
     assert abs(told["step", "period"]) < 100
 
 
@@ -109,19 +110,19 @@ def test_a_recording_does_not_agree_with_the_capture_of_another_run(captures):
         compare(Recording.load(DATA / "recordings" / "graph"), captures["node"].recording())
 
 
-def test_copies_of_the_run_under_torch_profiler():
-    """The trace has 40 of the run's 48 steps and no ranges; all steps but the first copy the same."""
+def test_kinds_of_memory_under_torch_profiler():
     capture = read_capture(DATA / "torch.json.gz")
     found = {
         (own.direction, own.src_kind, own.dst_kind): (own.copies, own.size_bytes)
         for own in capture_figures(capture.tables, capture.meta).copies
     }
     copies = Recording.load(DATA / "recordings" / "torch").table("copies")
-    copies = copies[copies["step"] >= 8]
     keys = ["direction", "src_kind", "dst_kind"]
-    assert found == {
-        key: (len(rows), int(rows["size_bytes"].sum())) for key, rows in copies.groupby(keys)
-    } == {("h2d", "pinned", "device"): (200, 65_440), ("d2h", "device", "pinned"): (40, 1_280)}
+    asked = {key: (len(rows), int(rows["size_bytes"].sum())) for key, rows in copies.groupby(keys)}
+    assert asked.keys() == {("h2d", "pinned", "device"), ("d2h", "device", "pinned")}
+    assert asked.items() < found.items()
+    # the rest are the framework's own, on the device
+    assert {key for key in found if key not in asked} == {("d2d", "device", "device")}
 
 
 def test_nothing_of_the_machine_is_in_the_files():
