@@ -43,13 +43,19 @@ class TableColumns:
 
     def texts(self, name: str, codes: LongArray, texts: Sequence[str]) -> None:
         """A string column as codes into `texts`; negative codes are null. Only texts that occur are kept."""
-        null = codes < 0
-        some = bool(null.any())
-        used = np.flatnonzero(np.bincount(codes[~null] if some else codes, minlength=len(texts)))
-        place = np.zeros(max(len(texts), 1), dtype=np.int32)
-        place[used] = np.arange(len(used))
-        kept = pa.array([texts[code] for code in used.tolist()], pa.string())
-        indices = pa.array(place[np.maximum(codes, 0)], mask=null) if some else pa.array(place[codes])
+        first, last = (int(codes.min()), int(codes.max())) if len(codes) else (-1, -1)
+        if last < 0:
+            self._columns[name] = pa.DictionaryArray.from_arrays(pa.nulls(len(codes), pa.int32()), _strings([]))
+            return
+        if first == last:
+            used, indices = [first], pa.array(np.zeros(len(codes), dtype=np.int32))
+        else:
+            counts = np.bincount(np.maximum(codes, -1) + 1, minlength=len(texts) + 1)
+            used = np.flatnonzero(counts[1:]).tolist()
+            place = np.zeros(len(texts), dtype=np.int32)
+            place[used] = np.arange(len(used))
+            indices = pa.array(place.take(codes, mode="clip"), mask=codes < 0 if first < 0 else None)
+        kept = _strings([texts[code] for code in used])
         self._columns[name] = pa.DictionaryArray.from_arrays(indices, kept)
 
     def lanes(self, kind: LongArray, number: LongArray, prefixes: Sequence[str]) -> None:
@@ -65,6 +71,10 @@ class TableColumns:
             for field in self._schema
         ]
         return pa.table(columns, names=self._schema.names)
+
+
+def _strings(texts: Sequence[str]) -> pa.Array:
+    return pa.array(texts, pa.string())
 
 
 def _looked_up(process: LongArray, values: Sequence[int | None]) -> LongArray:

@@ -1,57 +1,39 @@
 """Events sorted into columns by category while they stream by. What no figure needs leaves no trace in memory.
 
-GPU membership comes from the category alone: CPU operators may carry a stream, and synchronisations sit on the GPU's
-rows without being work. The memory kinds of a copy stand only in its name.
+The memory kinds of a copy stand only in its name.
 """
 
 from __future__ import annotations
 
 import re
+import struct
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, cast
+from itertools import compress
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from ..arrays import ABSENT, LONGEST_NS, BoolArray, LongArray, Names, empty, filled, plausible, sizes
+from ..arrays import ABSENT, LONGEST_NS, BoolArray, LongArray, Names, empty, filled, longs, plausible, sizes
 from ..calls import call_of
 from ..markers import OWN_PREFIX, marker_of
 from ..trace import DIRECTIONS, KERNEL, MEMORIES, MEMSET, OP, OVERHEAD, RANGE, UNKNOWN, CopyRows, DeviceRows, HostRows
+from .categories import COUNT, IS_CALL, IS_COPY, IS_KERNEL, IS_MEMSET, IS_OP, IS_OVERHEAD, IS_RANGE, LEFT_OUT
 from .events import Args, Event
 from .numbers import nanoseconds
 
-_KERNEL, _COPY, _MEMSET, _CALL, _OP, _RANGE, _OVERHEAD = range(7)
-_CATEGORIES = {
-    "kernel": _KERNEL, "gpu_kernel": _KERNEL, "gpu_memcpy": _COPY, "memcpy": _COPY, "gpu_memset": _MEMSET,
-    "memset": _MEMSET, "cuda_runtime": _CALL, "cuda_driver": _CALL, "runtime": _CALL, "driver": _CALL,
-    "hip_runtime": _CALL, "hip_driver": _CALL, "cpu_op": _OP, "operator": _OP, "user_annotation": _RANGE,
-    "overhead": _OVERHEAD,
-}  # fmt: skip
+CodeArray = npt.NDArray[np.uint8]
+
 _COPY_NAME = re.compile(r"Memcpy (\w+) \(([\w ]+?) *-> *([\w ]+?)\)", re.IGNORECASE)
 _DIGITS = re.compile(r"-?\d+")
 _NO_ARGS = Args()
-_MANY = 4096
-_FULL = 512
+_FULL = 2048
 _KIND_BITS = 3
 _KIND_MASK = (1 << _KIND_BITS) - 1
 _SAMPLE = 64
-_DEVICE_KINDS = {_KERNEL: KERNEL, _MEMSET: MEMSET}
-
-
-def category_of(cat: str) -> int:
-    """What becomes of events of this category; -1 for those that are left out. Old traces wrote "Kernel"."""
-    return _CATEGORIES.get(cat.lower(), -1)
-
-
-class _Buckets(dict[str, "list[Event] | None"]):
-    """Events by the text of their category; None for categories that are left out."""
-
-    def __missing__(self, cat: str) -> list[Event] | None:
-        found: list[Event] | None = [] if category_of(cat) >= 0 else None
-        if len(self) < _MANY:
-            self[cat] = found
-        return found
+_DEVICE_KINDS = {IS_KERNEL: KERNEL, IS_MEMSET: MEMSET}
 
 
 @dataclass(slots=True)
@@ -74,7 +56,7 @@ class _Columns:
 class Collector:
     """Takes lists of events; `host`, `device` and `copies` give the rows. Processes are numbered 0: one file is one.
 
-    `invalid` counts events of each category without usable times; `skipped` the ones that are left out, by category.
+    `invalid` counts events of each category without usable times; `seen` the ones that are kept, by category.
     """
 
     def __init__(self) -> None:
@@ -84,53 +66,66 @@ class Collector:
         self.invalid: Counter[str] = Counter()
         self._host, self._device, self._copies = _Columns(), _Columns(), _Columns()
         self.seen: Counter[int] = Counter()
-        self._buckets = _Buckets()
-        self._host_names: tuple[dict[str, int], ...] = tuple({} for _ in range(_OVERHEAD + 1))
+        self._held: list[Event] = []
+        self._texts = Names()
+        self._named_texts = {category: empty() for category in range(COUNT)}
 
     def take(self, events: list[Any]) -> None:
         """Keep the events that figures need."""
-        buckets = self._buckets
-        for event in events:
-            if type(event) is Event:
-                bucket = buckets[event.cat]
-                if bucket is not None:
-                    bucket.append(event)
-        self._sort(_FULL)
+        codes = _codes(events)
+        kept = codes != LEFT_OUT
+        if not kept.all():
+            events, codes = list(compress(events, kept.tolist())), codes[kept]
+        if self._held or len(events) < _FULL:  # small arrays cost more than they hold
+            self._held += events
+            if len(self._held) >= _FULL:
+                self.finish()
+        else:
+            self._sort(events, codes)
 
     def finish(self) -> None:
         """Sort what is left; then the columns are whole."""
-        self._sort(1)
+        held, self._held = self._held, []
+        if held:
+            self._sort(held, _codes(held))
 
-    def _sort(self, enough: int) -> None:
-        """Turn categories that have gathered `enough` events into columns: small arrays cost more than they hold."""
-        for cat, bucket in self._buckets.items():
-            if bucket is not None and len(bucket) >= enough:
-                self._take(category_of(cat), bucket)
-                bucket.clear()
-
-    def _take(self, category: int, events: list[Event]) -> None:
+    def _sort(self, events: list[Event], codes: CodeArray) -> None:
+        """Turn events into columns; `codes` are their categories. A field is taken of all events at once, while they
+        still lie in the cache, whatever is wanted of it."""
         start, end, good = self._times(events)
+        text = self._texts.codes([event.name for event in events])
         if not good.all():
-            events = [event for event, kept in zip(events, good.tolist(), strict=True) if kept]
-            start, end = start[good], end[good]
-        self.seen[category] += len(events)
-        common = {"start": start, "end": end}
-        if category in (_OP, _RANGE, _OVERHEAD):
-            self._add_host(category, events, {**common, "correlation": filled(len(events))})
-            return
-        if category == _CALL:
-            self._add_host(category, events, {**common, "correlation": _ints(_correlations(events))})
-            return
+            events = list(compress(events, good.tolist()))
+            codes, start, end, text = codes[good], start[good], end[good], text[good]
+        counts = np.bincount(codes, minlength=COUNT).tolist()
+        self.seen.update({category: count for category, count in enumerate(counts) if count})
+        on_host = codes >= IS_CALL
+        if on_host.any():
+            self._add_host(events, codes, on_host, {"start": start, "end": end, "text": text})
+        for category in (IS_KERNEL, IS_COPY, IS_MEMSET):
+            if counts[category]:
+                own = np.flatnonzero(codes == category)
+                self._add_work(category, [events[row] for row in own.tolist()], start[own], end[own], text[own])
+
+    def _add_work(
+        self, category: int, events: list[Event], start: LongArray, end: LongArray, text: LongArray
+    ) -> None:
         args = [event.args or _NO_ARGS for event in events]
-        common["correlation"] = _ints([own.correlation for own in args])
-        common |= {
+        common = {
+            "start": start, "end": end, "correlation": _ints([own.correlation for own in args]),
             "device": self._device_of(events, args), "stream": self._streams(events, args),
             "graph_node": _nodes([own.node for own in args]),
-        }
-        if category == _COPY:
-            self._add_copies(events, args, common)
+        }  # fmt: skip
+        sized = filled(len(events)) if category == IS_KERNEL else sizes(_ints([own.bytes for own in args]))
+        if category == IS_COPY:
+            kinds = np.array([copy_kinds(self._texts.text(code)) for code in text.tolist()], dtype=np.int64)
+            self._copies.add(
+                **common, direction=kinds[:, 0], src_kind=kinds[:, 1], dst_kind=kinds[:, 2], size_bytes=sized,
+                copy_count=filled(len(events)),
+            )  # fmt: skip
         else:
-            self._add_device(category, events, args, common)
+            name = self._looked_up(category, text)
+            self._device.add(**common, kind=filled(len(events), _DEVICE_KINDS[category]), name=name, size_bytes=sized)
 
     def _times(self, events: list[Event]) -> tuple[LongArray, LongArray, BoolArray]:
         start = nanoseconds([event.ts for event in events])
@@ -139,61 +134,67 @@ class Collector:
         end = start + np.where(timed, duration, 0)
         good = timed & plausible(start, end)
         if not good.all():
-            for event, kept in zip(events, good.tolist(), strict=True):
-                self.invalid[event.cat.lower()] += not kept
+            self.invalid.update(events[row].cat.value.lower() for row in np.flatnonzero(~good).tolist())
         return start, end, good
 
     def _device_of(self, events: list[Event], args: list[Args]) -> LongArray:
         """Devices by the argument, else by the process id, which is the device's number on the GPU's rows."""
-        return self.devices.codes(
-            [str(event.pid if own.device is None else own.device) for event, own in zip(events, args, strict=True)]
-        )
+        told = [event.pid if own.device is None else own.device for event, own in zip(events, args, strict=True)]
+        known = {device: self.devices.code(str(device)) for device in dict.fromkeys(told)}
+        return longs(map(known.__getitem__, told), len(told))
 
     def _streams(self, events: list[Event], args: list[Args]) -> LongArray:
         return _ints(
             [_number(event.tid) if own.stream is None else own.stream for event, own in zip(events, args, strict=True)]
         )
 
-    def _add_device(self, category: int, events: list[Event], args: list[Args], common: dict[str, LongArray]) -> None:
-        count = len(events)
-        self._device.add(
-            **common, kind=filled(count, _DEVICE_KINDS[category]),
-            name=self.names.codes([event.name for event in events]) if category == _KERNEL
-            else filled(count, self.names.code("memset")),
-            size_bytes=sizes(_ints([own.bytes for own in args])) if category == _MEMSET else filled(count),
+    def _add_host(
+        self, events: list[Event], codes: CodeArray, on_host: BoolArray, common: dict[str, LongArray]
+    ) -> None:
+        """The rows `on_host`; `common` has values of all events."""
+        correlation = filled(len(events))
+        calls = np.flatnonzero(codes == IS_CALL)
+        if len(calls):
+            correlation[calls] = _ints(_correlations([events[row] for row in calls.tolist()]))
+        if not on_host.all():
+            events, codes, correlation = list(compress(events, on_host.tolist())), codes[on_host], correlation[on_host]
+            common = {name: values[on_host] for name, values in common.items()}
+        self.pids.update(event.pid for event in events[:_SAMPLE] if isinstance(event.pid, int))
+        told = filled(len(events))
+        for category in (IS_CALL, IS_OP, IS_RANGE, IS_OVERHEAD):
+            own = codes == category
+            if own.any():
+                told[own] = self._looked_up(category, common["text"][own])
+        self._host.add(
+            start=common["start"], end=common["end"], correlation=correlation,
+            thread=_threads([event.tid for event in events]), kind=told & _KIND_MASK, name=told >> _KIND_BITS,
+            domain=filled(len(events)),
         )  # fmt: skip
 
-    def _add_copies(self, events: list[Event], args: list[Args], common: dict[str, LongArray]) -> None:
-        kinds = np.array([copy_kinds(event.name) for event in events], dtype=np.int64).reshape(-1, 3)
-        self._copies.add(
-            **common, direction=kinds[:, 0], src_kind=kinds[:, 1], dst_kind=kinds[:, 2],
-            size_bytes=sizes(_ints([own.bytes for own in args])), copy_count=filled(len(events)),
-        )
-
-    def _add_host(self, category: int, events: list[Event], common: dict[str, LongArray]) -> None:
-        self.pids.update(event.pid for event in events[:_SAMPLE] if isinstance(event.pid, int))
-        texts = [event.name for event in events]
-        known = self._host_names[category]
-        try:
-            told = np.fromiter(map(known.__getitem__, texts), dtype=np.int64, count=len(texts))
-        except KeyError:
-            for text in dict.fromkeys(texts):
-                if text not in known:
-                    known[text] = self._named(category, text)
-            told = np.fromiter(map(known.__getitem__, texts), dtype=np.int64, count=len(texts))
-        self._host.add(
-            **common, thread=_threads([event.tid for event in events]), kind=told & _KIND_MASK, name=told >> _KIND_BITS,
-            domain=filled(len(events)),
-        )
+    def _looked_up(self, category: int, text: LongArray) -> LongArray:
+        """What `_named` says of each text, asked once a text."""
+        known = self._named_texts[category]
+        if len(self._texts) > len(known):
+            known = np.concatenate((known, filled(2 * len(self._texts) - len(known))))
+            self._named_texts[category] = known
+        found = known[text]
+        new = np.unique(text[found == ABSENT])
+        if len(new):
+            for code in new.tolist():
+                known[code] = self._named(category, self._texts.text(code))
+            found = known[text]
+        return found
 
     def _named(self, category: int, text: str) -> int:
-        """Code of the name and kind of a host event in one number. Old traces have steps among the operators, and our
-        probe's ranges stand there: such a name makes a range of it."""
-        if category == _CALL:
+        """Code of a kernel's name; of a host event code of the name and kind in one number. Old traces have steps among
+        the operators, and our probe's ranges stand there: such a name makes a range of it."""
+        if category in _DEVICE_KINDS:
+            return self.names.code(text if category == IS_KERNEL else "memset")
+        if category == IS_CALL:
             call = call_of(text)
             return self.names.code(call.name) << _KIND_BITS | call.kind
-        kind = OVERHEAD if category == _OVERHEAD else OP
-        if category == _RANGE or (category == _OP and (text.startswith(OWN_PREFIX) or marker_of(text) is not None)):
+        kind = OVERHEAD if category == IS_OVERHEAD else OP
+        if category == IS_RANGE or (category == IS_OP and (text.startswith(OWN_PREFIX) or marker_of(text) is not None)):
             kind = RANGE
         return self.names.code(text) << _KIND_BITS | kind
 
@@ -211,8 +212,9 @@ class Collector:
 
     def absent(self) -> tuple[str, ...]:
         """Kinds of rows that no event brought."""
-        wanted = {"kernels": _KERNEL, "copies": _COPY, "calls": _CALL, "ranges": _RANGE}
-        return tuple(name for name, category in wanted.items() if not self.seen[category])
+        wanted = {"kernels": IS_KERNEL, "copies": IS_COPY, "calls": IS_CALL}
+        found = tuple(name for name, category in wanted.items() if not self.seen[category])
+        return found if (self._host.get("kind") == RANGE).any() else (*found, "ranges")
 
 
 _HOST = ("start", "end", "correlation", "thread", "kind", "name", "domain")
@@ -221,6 +223,11 @@ _COPIES = (
     "start", "end", "correlation", "device", "stream", "direction", "src_kind", "dst_kind", "size_bytes", "copy_count",
     "graph_node",
 )  # fmt: skip
+
+
+def _codes(events: list[Any]) -> CodeArray:
+    """What becomes of each: a code of `categories`."""
+    return np.frombuffer(bytes([event.cat.code for event in events]), dtype=np.uint8)
 
 
 def _all(columns: _Columns, names: tuple[str, ...]) -> dict[str, LongArray]:
@@ -262,16 +269,16 @@ def _number(value: int | str | None) -> int | None:
 
 def _threads(values: list[int | str | None]) -> LongArray:
     try:
-        return np.fromiter(cast("list[int]", values), dtype=np.int64, count=len(values))
-    except (TypeError, ValueError, OverflowError):  # a null, a text such as "stream 7", or more than 64 bits
+        return longs(values, len(values))
+    except struct.error:  # a null, a text such as "stream 7", or more than 64 bits
         return _ints([_number(value) for value in values])
 
 
 def _ints(values: list[int | None]) -> LongArray:
     """ABSENT for null and for what does not fit."""
     try:
-        return np.fromiter(cast("list[int]", values), dtype=np.int64, count=len(values))
-    except (TypeError, OverflowError):  # a null, or a number of more than 64 bits
+        return longs(values, len(values))
+    except struct.error:  # a null, or a number of more than 64 bits
         fits = [ABSENT if value is None or abs(value) >= 1 << 62 else value for value in values]
         return np.array(fits, dtype=np.int64)
 

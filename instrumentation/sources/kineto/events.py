@@ -12,6 +12,8 @@ from typing import Any, Union
 
 import msgspec
 
+from .categories import Category, category_of
+
 
 class Args(msgspec.Struct, gc=False):
     """Arguments of an event."""
@@ -26,7 +28,7 @@ class Args(msgspec.Struct, gc=False):
 class Event(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
     """One complete event. ts and dur are microseconds: an int, or the text of a number with a fraction."""
 
-    cat: str = ""
+    cat: Category = Category.UNKNOWN
     name: str = ""
     pid: int | str | None = None
     tid: int | str | None = None
@@ -36,9 +38,11 @@ class Event(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
 
 
 _OTHER_PHASES = "fsiIMCBEbenStPNODTpFRcVv"
-"""Flows, instants, metadata, counters and what else the format knows: none has a duration."""
+"""Flows, instants, metadata, counters and what else the format knows: none has a duration, so none is kept."""
+_NOT_KEPT = {"cat": Category.UNKNOWN}
 _OTHERS = [
-    msgspec.defstruct(f"Other_{phase}", [], tag_field="ph", tag=phase, gc=False) for phase in _OTHER_PHASES
+    msgspec.defstruct(f"Other_{phase}", [], tag_field="ph", tag=phase, gc=False, namespace=_NOT_KEPT)
+    for phase in _OTHER_PHASES
 ]
 _DECODER = msgspec.json.Decoder(list[Union[tuple([Event, *_OTHERS])]], float_hook=str)  # type: ignore[misc]  # noqa: UP007
 _ANY = msgspec.json.Decoder(list[Any], float_hook=str)
@@ -51,7 +55,7 @@ codecs.register_error(_ONE_BYTE_EACH, lambda error: ("?" * (error.end - error.st
 
 
 def decode(text: bytes | memoryview) -> list[Any]:
-    """The events of a JSON array; what is no complete event is an object of another type, or has no category.
+    """The events of a JSON array; what is no complete event is an object of another type with an unknown category.
 
     Raises msgspec.DecodeError for what is no JSON; places in it are those of `text`.
 
@@ -134,7 +138,7 @@ def _event(value: object) -> Event:
         return Event()
     args = value.get("args")
     return Event(
-        _text(value.get("cat")), _text(value.get("name")), _id(value.get("pid")), _id(value.get("tid")),
+        category_of(_text(value.get("cat"))), _text(value.get("name")), _id(value.get("pid")), _id(value.get("tid")),
         value.get("ts"), value.get("dur"), _args(args) if isinstance(args, dict) else None,
     )
 

@@ -5,14 +5,14 @@ An absolute time of 19 digits has steps of 0.25 µs in float64: sums of such tim
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
-from ..arrays import ABSENT, FURTHEST_NS, LongArray, filled
+from ..arrays import ABSENT, FURTHEST_NS, LongArray, filled, longs
 
 _LIMIT_NS = FURTHEST_NS
 _LIMIT_US = _LIMIT_NS // 1000
@@ -37,15 +37,15 @@ def nanoseconds(tokens: Sequence[object]) -> LongArray:
 
 
 def _of_ints(tokens: Sequence[object]) -> LongArray | None:
-    """None where a token is no int. Texts of ints pass as what they say; True and False would pass as 1 and 0."""
+    """None where a token is no int of 64 bits. True and False would pass as 1 and 0."""
     try:
-        values = np.fromiter(cast(Sequence[int], tokens), dtype=np.int64, count=len(tokens))
-    except (OverflowError, TypeError, ValueError):
+        values = longs(tokens, len(tokens))
+    except struct.error:
         return None
-    if (values >> 1 == 0).any() and bool in map(type, tokens):
+    if any(type(tokens[place]) is bool for place in np.flatnonzero(values >> 1 == 0).tolist()):
         return None
     fits = (values < _LIMIT_US) & (values > -_LIMIT_US)
-    return np.where(fits, np.where(fits, values, 0) * 1000, ABSENT)
+    return values * 1000 if fits.all() else np.where(fits, np.where(fits, values, 0) * 1000, ABSENT)
 
 
 def _of_texts(tokens: Sequence[object]) -> LongArray:

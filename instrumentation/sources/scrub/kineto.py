@@ -12,8 +12,8 @@ from typing import IO, Any
 import msgspec
 
 from ..kineto import about
+from ..kineto.categories import LEFT_OUT
 from ..kineto.chunks import ChunkReader
-from ..kineto.collect import category_of
 from ..kineto.cutting import EventStream
 from ..kineto.events import Args, Event
 
@@ -49,14 +49,14 @@ def scrub_trace(path: Path, out: Path, *, packed: bool = True) -> None:
 def _lines(events: Sequence[object]) -> Iterator[bytes]:
     """What becomes rows; also what lacks usable times, which is counted."""
     for event in events:
-        if isinstance(event, Event) and category_of(event.cat) >= 0:
+        if isinstance(event, Event) and event.cat.code != LEFT_OUT:
             yield msgspec.json.encode(_event(event))
 
 
 def _event(event: Event) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "ph": "X", "cat": event.cat, "name": event.name, "pid": event.pid, "tid": event.tid, "ts": _token(event.ts),
-        "dur": _token(event.dur),
+        "ph": "X", "cat": event.cat.value, "name": event.name, "pid": event.pid, "tid": event.tid,
+        "ts": _token(event.ts), "dur": _token(event.dur),
     }  # fmt: skip
     if event.args is not None:
         found["args"] = _args(event.args)
