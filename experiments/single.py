@@ -91,8 +91,10 @@ def run_single(
 ) -> RunOutcome:  # fmt: skip
     """Measure the plan's point into `out`, its steps inside `around`. Ctrl-C ends the run early and keeps what was
     measured. Raises UsageError for a folder that holds a recording, unless `force` says to replace it."""
+    from ..instrumentation.recording.reader import Recording
+    from ..reports import page_and_answers
     from .measure import measure
-    from .reporting import RECORDING, write_report
+    from .reporting import RECORDING, write_page
     from .summary import summary_of
 
     (point,) = plan.points
@@ -111,8 +113,8 @@ def run_single(
         "outcome": dataclasses.asdict(measured.outcome), **summary_of(measured),
     }  # fmt: skip
     write_atomically(folder / "summary.json", json.dumps(record, indent=1) + "\n")
-    text = write_report(folder, "text", None)
-    page = write_report(folder, "html", None)
+    page, text = page_and_answers(Recording.load(folder / RECORDING), name=folder.absolute().name)
+    write_page(folder / "report.html", page)
     outcome = measured.outcome
     _check_answers(measured)
     lines = [
@@ -121,7 +123,8 @@ def run_single(
         answers_line(measured),
         checks_line(measured),
         f"wall time {wall_s:.1f} s",
-        f"report: {page.strip()}",
+        f"all tables: perf report {folder} --format text",
+        f"report: {folder / 'report.html'}",
     ]
     if outcome.stopped == "interrupted":
         lines.append("interrupted: the report covers the steps up to here")

@@ -11,6 +11,7 @@ from .rendering import (
     FORMATS,
     Format,
     capture_brief,
+    page_and_answers,
     render,
     render_capture,
     render_comparison,
@@ -21,6 +22,6 @@ from .views.index import IndexEntry
 from .views.sweep import SweepPoint, SweepView
 
 __all__ = [
-    "FORMATS", "Format", "IndexEntry", "SweepPoint", "SweepView", "capture_brief", "render", "render_capture",
-    "render_comparison", "render_index", "render_sweep",
+    "FORMATS", "Format", "IndexEntry", "SweepPoint", "SweepView", "capture_brief", "page_and_answers", "render",
+    "render_capture", "render_comparison", "render_index", "render_sweep",
 ]  # fmt: skip

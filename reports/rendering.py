@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -34,6 +35,10 @@ WRITERS: dict[str, Callable[[Document], str]] = {
 }
 
 
+ANSWERS = ("verdict", "headline")
+"""Sections that answer, before the evidence."""
+
+
 def render(recording: RecordingLike, format: Format = "html", *, name: str = "recording") -> str:
     """A recording's page. `name` stands in the title. Raises UsageError for a format that there is not."""
     _check(format)
@@ -41,6 +46,13 @@ def render(recording: RecordingLike, format: Format = "html", *, name: str = "re
     if format == "json":
         return to_json(recording_report(view, summarise(recording)))
     return WRITERS[format](recording_document(view))
+
+
+def page_and_answers(recording: RecordingLike, *, name: str = "recording") -> tuple[str, str]:
+    """A recording's HTML page, and for a terminal its verdict and answers alone: the tables stand on the page."""
+    document = recording_document(gather_recording(recording, name))
+    brief = tuple(section for section in document.sections if section.id in ANSWERS)
+    return render_html(document), render_text(dataclasses.replace(document, sections=brief))
 
 
 def render_capture(
