@@ -108,8 +108,8 @@ def test_a_window_hides_what_is_further_back(name, window, monkeypatch):
     from stepscope.runner.attention import triton_backend
     from stepscope.runner.attention.triton_backend import TritonAttention
 
-    if not ON_GPU:
-        monkeypatch.setattr(triton_backend, "MAX_SPLITS", 4)
+    if not ON_GPU:  # two splits a row meet every edge of a window; four are in the test above
+        monkeypatch.setattr(triton_backend, "MAX_SPLITS", 2)
     rows = {"across tiles": [(70, 40), (0, 1)], **{key: case[0] for key, case in CASES.items()}}[name]
     batch = make_batch(rows, 4, 0, 0)
     common = dataclasses.replace(batch[0], window=window)

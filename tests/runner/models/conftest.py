@@ -197,6 +197,20 @@ def reference(tiny_weights):
 
 
 @pytest.fixture(scope="session")
+def fewer():
+    """`fewer(reference, count, num_outputs)`: its first requests, each with the beginning of its text.
+
+    For the variations of a case of which one runs with all requests to their end.
+    """
+
+    def cut(reference, count, num_outputs):
+        some = tuple(dataclasses.replace(one, output_len=num_outputs) for one in reference.requests[:count])
+        return Reference(some, {one.req_id: reference.outputs[one.req_id][:num_outputs] for one in some})
+
+    return cut
+
+
+@pytest.fixture(scope="session")
 def hybrid_reference():
     """Two and six layers of which only every second, or third, sees all positions; the others see 24."""
     return {len(windows): hybrid_greedy(windows, "cpu") for windows in (WINDOWED_TWO, WINDOWED_SIX)}
