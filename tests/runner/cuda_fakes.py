@@ -11,8 +11,6 @@ DEVICE = torch.device("cuda", 0)
 
 
 class FakeStream:
-    cuda_stream = 0
-
     def __init__(self, device=DEVICE):
         self.device = device
 
@@ -21,7 +19,6 @@ class FakeEvent:
     """Fires when the test says at which device time (ns)."""
 
     made = 0
-    handle = None
 
     def __init__(self, enable_timing):
         assert enable_timing

@@ -25,7 +25,6 @@ def device_now():
 class FakeStream:
     device = DEVICE
     open = None
-    cuda_stream = 0
 
     def __init__(self):
         self.busy_until = 0
@@ -41,8 +40,6 @@ class FakeStream:
 
 
 class FakeEvent:
-    handle = None
-
     def __init__(self, enable_timing=True):
         self.time_ns = None
 

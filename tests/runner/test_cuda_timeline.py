@@ -42,24 +42,6 @@ class TestTimeline:
         stamps = stamped(lane, *[None] * 3)
         assert len({id(stamp.event) for stamp in stamps}) == 3
 
-    @pytest.mark.parametrize(("handle", "refused"), [(None, 0), ("made", 0), ("made", 400)])
-    def test_the_driver_records_what_torch_has_made_and_torch_what_the_driver_refuses(self, timeline, handle, refused):
-        # GIVEN an event that has its name from the driver, or has not yet
-        asked, by_torch = [], []
-        timeline.driver = lambda *what: asked.append(what[0]) or refused
-        event = FakeEvent(enable_timing=True)
-        event.handle, event.record = handle, by_torch.append
-        stream = FakeStream()
-        timeline.pool.append(event)
-        # WHEN it is recorded, with times and without
-        lane = timeline.lane(stream)
-        assert lane.record(HOST_NS).event is event
-        timeline.pool.append(event)
-        assert lane.record_untimed().event is event
-        # THEN each time by one of the two, but for an error, which torch is asked to explain
-        assert asked == ([] if handle is None else [handle] * 2)
-        assert by_torch == ([stream] * 2 if handle is None or refused else [])
-
     def test_one_that_does_not_fire_holds_up_its_own_stream_only(self, timeline):
         stuck, free = timeline.lane(FakeStream()), timeline.lane(FakeStream())
         stamped(stuck, None, 10)

@@ -11,7 +11,6 @@ from stepscope.instrumentation.probe import probe as probe_module
 from stepscope.instrumentation.probe.nvtx_ranges import NvtxRanges
 from stepscope.runner.devices import cuda_events
 from stepscope.runner.devices.base import GraphKey, Work
-from stepscope.runner.devices.cuda_record import Handle, PooledEvent
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
@@ -44,21 +43,6 @@ class CountingDomain:
 
     def get_event_attributes(self, message):
         return message
-
-
-def test_the_driver_records_events_that_torch_has_made(bench):
-    _, device = bench
-    stream = torch.cuda.current_stream()
-    event = PooledEvent(enable_timing=True)
-    assert event.handle is None
-    event.record(stream)
-    assert event.handle.value == event.cuda_event
-    torch.cuda.synchronize()
-    torch.cuda._sleep(20 * MS_CYCLES)
-    assert device.events.driver(event.handle, Handle(stream.cuda_stream)) == 0
-    assert not event.query()
-    torch.cuda.synchronize()
-    assert event.query()
 
 
 def test_graphs_are_captured_again_while_events_are_being_read(bench, monkeypatch):
