@@ -123,7 +123,8 @@ def _new_request(case: CaseSpec, request: RequestSpec) -> NewRequest:
         raise UsageError(f"{where}: a step by hand needs `scheduled` and `blocks` in every request")
     end = request.computed + request.scheduled
     if end > request.prompt:
-        raise UsageError(f"{where}: computed {request.computed} + scheduled {request.scheduled} exceed its prompt")
+        told = f"computed {request.computed} + scheduled {request.scheduled} exceed its prompt"
+        raise UsageError(f"{where}: {told}; a step by hand lies within the prompt: write prompt: {end} or more")
     if end > len(request.blocks) * case.block_size:
         raise UsageError(f"{where}: its blocks hold {len(request.blocks) * case.block_size} tokens, it needs {end}")
     for block in request.blocks:
