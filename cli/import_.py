@@ -38,7 +38,10 @@ def import_(
     ] = None,
     force: Force = False,
 ) -> None:
-    """Import a capture that another profiler made; print what it says and write a recording."""
+    """Import a capture that another profiler made: write a recording, and print in short what it says.
+
+    `perf report` of the capture, or of the recording, has all of it.
+    """
     from ..experiments.importing import import_capture
 
     done = import_capture(files, output, salvage=salvage, phase_map=phase_map, scrubbed=scrub_copy, force=force)

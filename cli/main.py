@@ -35,8 +35,8 @@ INTERNAL = 70
 app = typer.Typer(
     name="perf",
     help="Where the time of an LLM inference step goes: host and device, copies, pinned buffers, CUDA graphs.",
-    epilog="Exit codes: 0 done, 1 broken invariant, 2 usage or unusable input, 3 measurement failed, 4 inconclusive,"
-    " 5 incomparable, 70 internal error, 130 interrupted. --debug, anywhere, shows the traceback of an error.",
+    epilog="Exit codes: 0 done, 1 a regression or a broken invariant, 2 usage or unusable input, 3 measurement failed,"
+    " 4 inconclusive, 5 incomparable, 70 internal error, 130 interrupted. --debug, anywhere, shows the traceback of an error.",
     add_completion=False,
     rich_markup_mode=None,  # rich costs more than the whole budget of --help
     pretty_exceptions_enable=False,
@@ -56,14 +56,24 @@ def _interruptible(command: Callable[..., object]) -> Callable[..., object]:
     return wrapped
 
 
-_VERBS = (
-    ("sweep", sweep), ("run", run), ("step", step), ("report", report), ("diff", diff), ("import", import_),
-    ("capture", capture), ("sizes", sizes), ("claims", claims), ("verify", verify), ("doctor", doctor),
-    ("history", history),
-)  # fmt: skip
-for _name, _command in _VERBS:
-    app.command(_name)(_interruptible(_command))
-app.add_typer(gate, name="gate")
+_VERBS: tuple[tuple[str, Callable[..., object], str], ...] = (
+    ("sweep", sweep, "Many points into one folder and one report."),
+    ("run", run, "One point: its recording, its report, its answers."),
+    ("step", step, "A step's smallest arrays, and the first broken invariant."),
+    ("report", report, "A recording, a capture or a sweep as a page or as text."),
+    ("diff", diff, "Two recordings, or a run and its capture, phase by phase."),
+    ("import", import_, "A capture of another profiler becomes a recording."),
+    ("capture", capture, "Our run or any command under a profiler, then the import."),
+    ("sizes", sizes, "The best CUDA-graph capture sizes for a workload."),
+    ("claims", claims, "What measured design claims say, with verdicts."),
+    ("verify", verify, "Plant random truths, and check that the tool finds them."),
+    ("doctor", doctor, "What this machine can measure, and what to do about it."),
+    ("history", history, "Where a figure changed, over stored results."),
+)
+"""Name, work, and its line in `perf --help`: short enough for 80 columns."""
+for _name, _command, _line in _VERBS:
+    app.command(_name, short_help=_line)(_interruptible(_command))
+app.add_typer(gate, name="gate", short_help="Has it become slower? Two arms side by side, A B B A.")
 
 # typer brings its own copy of click in some releases and uses the package in others; both carry this class
 _UsageProblem: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
