@@ -163,7 +163,7 @@ def _processes(owners: Sequence[str], parts: Sequence[_Part]) -> list[CapturedPr
     ]
     if len(set(found)) == len(found):
         return found
-    return [replace(own, host=owner.strip()) for own, owner in zip(found, owners, strict=True)]
+    return [replace(own, host=f"process {number}") for number, own in enumerate(found, start=1)]
 
 
 def _rank(label: str | None) -> int | None:

@@ -52,6 +52,15 @@ def test_labels_tell_where_all_ids_are_shared(kineto, made):
     assert [(own.rank, own.n, own.max_ns) for own in found.queue] == [(0, 3, 5000), (1, 3, 5000)]
 
 
+def test_labels_of_more_than_a_rank_are_not_kept(kineto, made):
+    # GIVEN labels with two numbers, and a name in them that is nobody's business
+    ranks = [{"host": f"node-ada DP0 TP{rank} 251", "gpu": f"node-ada DP0 TP{rank} 0"} for rank in (0, 1)]
+    capture, found = figures(write(kineto, made, ranks, ([1, 2, 3], [1, 2, 3])))
+    assert [(own.n, own.max_ns, own.skewed) for own in found.queue] == [(3, 5000, 0)] * 2
+    assert set(capture.tables["spans"]["host"].to_pylist()) == {"process 1", "process 2"}
+    assert "ada" not in str([table.to_pydict() for table in capture.tables.values()]) + str(capture.meta)
+
+
 def test_where_all_ids_are_shared_and_nothing_tells_no_call_is_tied(kineto, made):
     capture, found = figures(write(kineto, made, NUMBERED, ([1, 2, 3], [1, 2, 3])))
     assert [(own.kernels, own.busy_ns) for own in found.devices] == [(3, 120_000), (3, 180_000)]
