@@ -159,7 +159,7 @@ class Collector:
         if not on_host.all():
             events, codes, correlation = list(compress(events, on_host.tolist())), codes[on_host], correlation[on_host]
             common = {name: values[on_host] for name, values in common.items()}
-        self.pids.update(event.pid for event in events[:_SAMPLE] if isinstance(event.pid, int))
+        self.pids.update(event.pid for event in events[:: 1 + len(events) // _SAMPLE] if isinstance(event.pid, int))
         told = filled(len(events))
         for category in (IS_CALL, IS_OP, IS_RANGE, IS_OVERHEAD):
             own = codes == category

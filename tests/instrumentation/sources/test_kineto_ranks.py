@@ -47,6 +47,14 @@ def test_work_is_tied_to_the_calls_of_its_own_rank(kineto, made, ranks):
     assert [own.rank for own in found.devices] == ([0, 1] if ranks is LABELLED else [None, None])
 
 
+def test_ranks_that_stand_one_behind_the_other_are_seen(kineto, made):
+    ids = list(range(1, 200))
+    a = rank_events(made, NUMBERED[0], ids, late=1000, kernel_us=40)
+    b = rank_events(made, NUMBERED[1], [own + 1 for own in ids], late=1050, kernel_us=60)
+    _, found = figures(kineto(a + b))
+    assert [(own.n, own.max_ns, own.skewed) for own in found.queue] == [(199, 5000, 0)] * 2
+
+
 def test_labels_tell_where_all_ids_are_shared(kineto, made):
     _, found = figures(write(kineto, made, LABELLED, ([1, 2, 3], [1, 2, 3])))
     assert [(own.rank, own.n, own.max_ns) for own in found.queue] == [(0, 3, 5000), (1, 3, 5000)]
