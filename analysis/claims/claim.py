@@ -15,6 +15,9 @@ from .figures import Figure
 Bound = Literal["device", "host"]
 """What a figure is made of: time of the device, which is the same on another machine of its kind, or of the host,
 which is not: two runs then compare the ratio of the arms."""
+Turns = Literal["alike", "quick"]
+"""Which turns a figure of the host is of: rounds in which both arms met an equally fast host, or turns in which it was
+at its best. A stage that is the host's alone is the latter's: its time is in proportion to the host's speed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class Finding:
     low, high  the range that the claim says, in the figure's unit; None: open on that side
     expected   what was expected before, in words of the source
     same       for a figure of the host: the ratio of arms by which two runs are compared; None: the figure itself
+    turns      for a figure of the host: which turns it is of
     """
 
     name: str
@@ -36,6 +40,7 @@ class Finding:
     expected: str = ""
     bound: Bound = "device"
     same: Figure | None = None
+    turns: Turns = "alike"
 
     @property
     def judges(self) -> bool:

@@ -3,15 +3,16 @@
 A finding is over launches: the mean and Student's 95 % interval. Against the range that the claim says:
 
     claim says      |--------|
-    interval      |---|             met: they overlap, so nothing contradicts the claim
-                |---|               met
-            |--|                    broken: wholly outside
-         |--------------------|     open: overlaps, but is wider than allowed and reaches out of the range
+    interval          |---|         met: within
+                  |---|             met: its middle is within, and it is narrow enough
+               |---|                open: the middle is not, though they overlap
+         |--------------------|     open: wider than allowed, and not within
+          |---|                     broken: wholly outside
 
 All met: the claim holds. Some met and some broken: it holds where they are met. None met and some broken: it does not
 hold. Otherwise it is undecided.
 
-A figure of the host is of the turns in which the host was at its best, a premise of all turns.
+A figure of the host is of turns that met a host of the same speed, a premise of all turns.
 
 A premise is asked of each launch: one that does not meet it is left out, because it measured something else. Where most
 launches are, or where no launch measured it, the claim is undecided.
@@ -99,8 +100,8 @@ def judge(claim: Claim, data: ClaimData) -> JudgedClaim:
     if unmet:
         left_out = set()
     kept = ClaimData([point for point in data.points if point.launch not in left_out])
-    quick = kept.quick()
-    findings = tuple(judge_finding(one, quick if one.bound == "host" else kept) for one in claim.findings)
+    of_host = {"quick": kept.quick(), "alike": kept.of_like_turns()}
+    findings = tuple(judge_finding(one, of_host[one.turns] if one.bound == "host" else kept) for one in claim.findings)
     return JudgedClaim(claim, _verdict(findings, unmet), findings, premises, tuple(sorted(left_out)))
 
 
@@ -166,7 +167,8 @@ def _state(finding: Finding, interval: Interval, precise: bool | None) -> State:
     above = finding.high is not None and interval.low > finding.high
     if below or above:
         return "broken"
-    return "met" if precise or finding.allows(interval.low, interval.high) else "open"
+    known = precise and finding.allows(interval.mean, interval.mean)
+    return "met" if known or finding.allows(interval.low, interval.high) else "open"
 
 
 def _verdict(findings: Sequence[Judged], unmet: str) -> Verdict:

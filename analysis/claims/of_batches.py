@@ -18,7 +18,7 @@ def _gather(rows: int, low: float | None, high: float | None, expected: str) -> 
     where, words = {ROWS: rows, **QUIET}, f"{rows} row{'s' if rows > 1 else ''}"
     return Finding(
         f"index building, cat - index_select, {words}", Difference(where, "cat", "index_select", BUILD), words, low,
-        high, expected, "host", Ratio(where, "cat", "index_select", BUILD),
+        high, expected, "host", Ratio(where, "cat", "index_select", BUILD), "quick",
     )  # fmt: skip
 
 
@@ -34,7 +34,7 @@ E7 = Claim(
         _gather(256, 200 * US, None, "about 2 us a row"),
         _gather(1024, 1000 * US, None, "about 2 us a row"),
         Finding("index building, index_select, 1024 rows", Level(_MOST, "index_select", BUILD), bound="host",
-                expected="25 to 50 us", same=Ratio(_MOST, "cat", "index_select", BUILD)),
+                expected="25 to 50 us", same=Ratio(_MOST, "cat", "index_select", BUILD), turns="quick"),
     ), spec="e07_token_gather.yaml",
 )  # fmt: skip
 
@@ -43,7 +43,7 @@ def _slots(tokens: int, arm: str, low: float | None, high: float | None, expecte
     where = {TOKENS: tokens, **QUIET}
     return Finding(
         f"slot mapping on the host, {arm} - triton, {tokens} tokens", Difference(where, arm, "triton", SLOTS),
-        f"{tokens} tokens", low, high, expected, "host", Ratio(where, arm, "triton", SLOTS),
+        f"{tokens} tokens", low, high, expected, "host", Ratio(where, arm, "triton", SLOTS), "quick",
     )  # fmt: skip
 
 
@@ -67,7 +67,7 @@ TURNING: Where = {"workload.regime": "alternating", **QUIET}
 def _state(where: Where, left: str, right: str, words: str, low: float | None, high: float | None) -> Finding:
     return Finding(
         f"state update, {left} / {right}, {words}", Ratio(where, left, right, UPDATE), words, low, high,
-        "3 or more" if low == 3 else "0.8 to 1.2" if low else "", "host",
+        "3 or more" if low == 3 else "0.8 to 1.2" if low else "", "host", turns="quick",
     )  # fmt: skip
 
 
@@ -91,18 +91,18 @@ _CHURN: Where = {"workload.regime": "churn", **QUIET}
 
 
 def _scatter(where: Where) -> Difference:
-    return Difference(where, "async_scatter", "async_slice", by="turn")
+    return Difference(where, "async_scatter", "async_slice")
 
 
 def _handoff(rows: int) -> tuple[Finding, ...]:
     where = {**_STEADY, ROWS: rows}
     return (
-        Finding(f"period, async_slice / sync, {rows} rows", Ratio(where, "async_slice", "sync", by="turn"),
+        Finding(f"period, async_slice / sync, {rows} rows", Ratio(where, "async_slice", "sync"),
                 f"{rows} rows are faster with two steps in flight", None, 0.95, "host + device becomes their maximum",
                 "host"),
         Finding(f"period, async_scatter - async_slice, {rows} rows", _scatter(where),
                 f"a map costs little with {rows} rows", None, 30 * US, "+10 to +30 us", "host",
-                Ratio(where, "async_scatter", "async_slice", by="turn")),
+                Ratio(where, "async_scatter", "async_slice")),
         Finding(f"share of the period in which the host works, async_slice, {rows} rows",
                 Removed(Level(where, "async_slice", WAIT, "turn"), Level(where, "async_slice", by="turn")),
                 bound="host"),
@@ -119,6 +119,6 @@ E15 = Claim(
         *_handoff(64), *_handoff(256),
         Finding("period, async_scatter - async_slice, rows change", _scatter(_CHURN),
                 "a map is no slower where rows change", None, 0.0, "the slice has to wait", "host",
-                Ratio(_CHURN, "async_scatter", "async_slice", by="turn")),
+                Ratio(_CHURN, "async_scatter", "async_slice")),
     ), spec="e15_handoff.yaml",
 )  # fmt: skip

@@ -10,22 +10,32 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 
-from .points import ClaimPoint, Turn, Values
+from .points import ALIKE, ClaimPoint, Turn, Values
 
 Round = tuple[Turn, Turn]
 OfRound = Callable[[Values, Values], Sequence[float]]
 """Values of one arm's turn and of the other's -> what the round says: nothing, a value, or a value a step."""
 
 
-def over_rounds(left: ClaimPoint, right: ClaimPoint, series: str, of_round: OfRound) -> float | None:
+def over_rounds(
+    left: ClaimPoint, right: ClaimPoint, series: str, of_round: OfRound, *, alike: bool = False
+) -> float | None:
     """Halfway between the medians of both directions. None where one of them has nothing to say, but for the only round
-    of a launch that has no more.
+    of a launch that has no more. `alike`: of rounds whose two turns met the same host.
     """
-    found = [of_round(one.series.get(series, ()), two.series.get(series, ())) for one, two in rounds(left, right)]
+    found = [
+        [] if alike and not were_alike(one, two) else of_round(one.series.get(series, ()), two.series.get(series, ()))
+        for one, two in rounds(left, right)
+    ]
     ways = [[value for values in found[way::2] for value in values] for way in (0, 1)[: len(found)]]
     if not ways or not all(ways):
         return None
     return statistics.fmean(statistics.median(values) for values in ways)
+
+
+def were_alike(one: Turn, two: Turn) -> bool:
+    """Whether the host was equally fast in both, as far as is known."""
+    return one.pace is None or two.pace is None or max(one.pace, two.pace) <= ALIKE * min(one.pace, two.pace)
 
 
 def step_differences(left: Values, right: Values) -> list[float]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 
 PERIOD = "period_ns"
 Values = tuple[int | None, ...]
-QUICK = 1.15
-"""A neighbour on the sibling thread makes the host 1.8 times as slow; up to here it had none."""
+QUICK = ALIKE = 1.15
+"""A neighbour on the sibling thread makes the host 1.8 times as slow: up to here it had none, and up to this ratio two
+turns were treated alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +65,19 @@ Where = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class ClaimData:
-    """The points of one claim."""
+    """The points of one claim. `alike`: of two arms' turns of a round only those count that met the same host."""
 
     points: Sequence[ClaimPoint]
+    alike: bool = False
     _found: dict[tuple[str, str], dict[int, ClaimPoint]] = field(default_factory=dict, init=False, repr=False)
 
     def quick(self) -> ClaimData:
         """The same without the values of turns in which the host was slow; the turns themselves keep their places."""
         return ClaimData([_quick(point) for point in self.points])
+
+    def of_like_turns(self) -> ClaimData:
+        """The same, for comparing turns in which the host was equally fast."""
+        return ClaimData(self.points, alike=True)
 
     def arm(self, where: Where, arm: str) -> dict[int, ClaimPoint]:
         """Launch -> the arm's point in that cell, of launches that were measured."""

@@ -23,15 +23,18 @@ How to read it
   its own that goes through all claims; the launches live side by side as well and measure one after another. A figure
   is made within a launch, from turns of the same round (halfway between the medians of the rounds A B and of those
   B A); shown are the mean over launches and Student's 95 % interval of it.
-- A core of these machines is 1.8 times as slow for some tenths of a second whenever its sibling thread has work of
-  others. A fixed piece of Python gauges it before and behind each turn; a figure of the host is of the turns in which
-  both were within 15 % of the best of the run. Figures of the device, and premises, are of all turns.
+- A core of these machines is 1.8 times as slow while its sibling thread has work of others, for a tenth of a second or
+  for seconds. A fixed piece of Python gauges it before and behind each turn. A figure of the host is of the rounds in
+  which both arms met an equally fast core, within 15 %; that of a stage which is the host's alone (E5, E7, E8, E9) of
+  the turns in which the core was within 15 % of the best of the run, and a launch without any has none. Figures of the
+  device, and premises, are of all turns.
 - A range in column *claimed* is what the claim says. A figure contradicts it (**broken**) when its interval lies wholly
-  outside; it is **met** when the interval lies within, or overlaps and is narrow enough; else it is **open**.
+  outside; it is **met** when the interval lies within, or when its middle does and it is narrow enough; else it is
+  **open**.
 - An interval is narrow enough when half of it is at most 5 us or 2 % of the times behind the figure (of the longer arm
   for a difference; passed on where figures are divided). Column *half-width* gives both; `!` marks a wider one.
-- A claim **holds** when all its figures are met, **holds where** some are met, and **does not hold** when some are
-  broken and none is met. A launch that does not meet a premise is left out; where most do not, the claim is undecided.
+- A claim **holds** when all its figures are met, **holds where** some are met, and **does not hold** (where) when some
+  are broken and none is met. A launch that does not meet a premise is left out; where most do not, the claim is undecided.
 - *expected* is what was written down before anything was measured. *host* marks figures of the host's time: they differ
   between machines, and two runs are compared by the ratio of the arms.
 """
@@ -62,7 +65,8 @@ def _runs(runs: Sequence[RunView]) -> str:
     ]  # fmt: skip
     titles = ("run", "date", "GPU", "driver", "torch", "CPU", "times", "raw turns")
     made = "Both made" if len(runs) > 1 else "Made"
-    return f"## Runs\n\n{table(titles, rows)}\n\n{made} with `{runs[0].command}`.\n"
+    alone = "" if len(runs) > 1 else " The repetition on another machine is still to come."
+    return f"## Runs\n\n{table(titles, rows)}\n\n{made} with `{runs[0].command}`.{alone}\n"
 
 
 def _verdicts(runs: Sequence[RunView]) -> str:

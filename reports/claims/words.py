@@ -24,7 +24,7 @@ def verdict_words(verdict: Verdict) -> str:
             parts.append(f"Undecided where: {'; '.join(verdict.open)}")
         return ". ".join(parts)
     if verdict.code == "does_not_hold" and verdict.open:
-        return f"{words}. Undecided where: {'; '.join(verdict.open)}"
+        return f"{words} where: {'; '.join(verdict.not_where)}. Undecided where: {'; '.join(verdict.open)}"
     return f"{words}: {verdict.reason}" if verdict.reason else words
 
 

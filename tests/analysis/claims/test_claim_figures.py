@@ -95,3 +95,16 @@ def test_rounds_of_both_directions_weigh_the_same_whatever_is_left_out() -> None
     slow = {0: 1.8, 4: 1.8, 7: 1.8}
     gone = tuple(Turn(turn.order, turn.series, slow.get(turn.order)) for turn in left.turns)
     assert difference.by_launch(ClaimData([ClaimPoint("E0", {}, "left", 0, gone), right]).quick()) == {}
+
+
+def test_of_like_turns_only_rounds_count_in_which_both_arms_met_the_same_host() -> None:
+    # GIVEN rounds on a fast host, on a slow one, and two that a neighbour came or went in
+    pace = {0: 1.0, 1: 1.1, 2: 1.8, 3: 1.7, 4: 1.0, 5: 1.8, 6: 1.0, 7: 1.8}
+    left, right = (
+        ClaimPoint("E0", {}, arm, 0, tuple(
+            Turn(order, {"period_ns": (ns if order > 3 else 100 * ns,) * 3}, pace[order]) for order in orders))
+        for arm, orders, ns in (("left", (0, 3, 4, 7), 3), ("right", (1, 2, 5, 6), 1))
+    )  # fmt: skip
+    data = ClaimData([left, right])
+    assert Difference({}, "left", "right").by_launch(data) == {0: 101.0}
+    assert Difference({}, "left", "right").by_launch(data.of_like_turns()) == {0: 200.0}

@@ -1,5 +1,7 @@
 """Verdicts on synthetic results: met, broken, open; holds, holds where, does not hold, undecided, not measured."""
 
+from dataclasses import replace
+
 import pytest
 from stepscope.analysis.claims.claim import Claim, Finding
 from stepscope.analysis.claims.figures import Difference, Level, Removed
@@ -23,7 +25,8 @@ def data(*differences_us: float, base_us: float = 100) -> ClaimData:
     ("low_us", "high_us", "differences_us", "state"),
     [
         (60, None, (80, 81, 79, 80), "met"),  # inside
-        (60, None, (60, 61, 59, 58), "met"),  # overlaps, and narrow
+        (60, None, (60, 61, 62, 58), "met"),  # its middle is inside, and it is narrow
+        (60, None, (60, 61, 59, 58), "open"),  # its middle is outside, though it overlaps
         (60, None, (50, 51, 49, 50), "broken"),  # outside
         (60, None, (20, 120, 40, 90), "open"),  # overlaps, and says nothing
         (None, None, (80, 81), "shown"),
@@ -139,3 +142,24 @@ def test_launches_without_a_figure_do_not_speak_for_a_premise() -> None:
                        *[one for one in data(80, 81, 79, 80, 81).points if one.launch > 0]])  # fmt: skip
     verdict = judge(claim(ABOVE_60, premises=(WAITS,)), found).verdict
     assert (verdict.code, verdict.reason) == ("undecided", "its premise is not met: host's share")
+
+
+def test_a_figure_of_the_host_is_of_turns_that_met_the_same_host() -> None:
+    # GIVEN arms 10 us apart on a fast host and 18 on a slow one, whose first four turns met a slow one
+    def made(arm: str, more_ns: int) -> ClaimPoint:
+        slow = point(arm, 0, [[100_000 + more_ns] * 3] * 8)
+        turns = [
+            replace(turn, series={"period_ns": (round(1.8 * turn.series["period_ns"][0]),) * 3}, pace=1.8)
+            if turn.order < 4 else replace(turn, pace=1.0)
+            for turn in slow.turns
+        ]  # fmt: skip
+        return replace(slow, turns=tuple(turns))
+
+    points = [made("left", 10_000), made("right", 0)]
+    points += [replace(one, launch=1) for one in points]
+    # THEN a figure of the host's own stage is of the fast ones, one that compares is of all like ones
+    for turns, expected in (("quick", 10_000), ("alike", 14_000)):
+        finding = Finding("f", FIGURE, "here", 0, None, bound="host", turns=turns)
+        judged = judge(Claim("E0", "", "", findings=(finding,)), ClaimData(points)).findings[0]
+        assert judged.interval is not None
+        assert judged.interval.mean == expected

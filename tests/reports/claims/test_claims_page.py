@@ -48,7 +48,7 @@ PAGE = """
 |---|---|---|---|---|---|---|---|
 | 1 | 2026-11-30 | NVIDIA H200 | 580 | 2.11 | Xeon | measured | `one.json` |
 
-Made with `perf sweep e01.yaml`.
+Made with `perf sweep e01.yaml`. The repetition on another machine is still to come.
 
 ## Verdicts
 
