@@ -1,10 +1,16 @@
-"""The tiny decoder in Hugging Face's clothes, 32 requests with their greedy answers by it, and the whole runner."""
+"""The tiny decoder in Hugging Face's clothes, 32 requests with their greedy answers by it, and the whole runner.
+
+The answers are stored in greedy_texts.json, because importing transformers takes longer than most of these tests;
+test_model_llama.py asks it again.
+"""
 
 import dataclasses
+import json
 import warnings
 from collections import deque
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -191,9 +197,19 @@ def tiny_weights():
     return random_weights(NAMED["tiny"], 0, torch.device("cpu"))
 
 
+TEXTS = Path(__file__).with_name("greedy_texts.json")
+SHAPES = {"tiny": None, "tiny, windows of 24": (None, 24), "tiny-6, windows of 24": (None, 24, 24) * 2}
+"""Names of the stored texts, each with the windows of its layers."""
+
+
+def stored_reference(name):
+    texts = json.loads(TEXTS.read_text())[name]
+    return Reference(requests_of(NAMED["tiny"]), {req_id: tuple(tokens) for req_id, tokens in texts.items()})
+
+
 @pytest.fixture(scope="session")
-def reference(tiny_weights):
-    return greedy_reference(tiny_weights, "cpu")
+def reference():
+    return stored_reference("tiny")
 
 
 @pytest.fixture(scope="session")
@@ -213,7 +229,23 @@ def fewer():
 @pytest.fixture(scope="session")
 def hybrid_reference():
     """Two and six layers of which only every second, or third, sees all positions; the others see 24."""
-    return {len(windows): hybrid_greedy(windows, "cpu") for windows in (WINDOWED_TWO, WINDOWED_SIX)}
+    return {len(windows): stored_reference(name) for name, windows in SHAPES.items() if windows}
+
+
+@pytest.fixture(scope="session")
+def hugging_face_texts(tiny_weights):
+    """What greedy_texts.json should hold, by transformers on this machine."""
+
+    def texts(windows):
+        made = hybrid_greedy(windows, "cpu") if windows else greedy_reference(tiny_weights, "cpu")
+        return {req_id: list(tokens) for req_id, tokens in made.outputs.items()}
+
+    return {name: texts(windows) for name, windows in SHAPES.items()}
+
+
+@pytest.fixture(scope="session")
+def texts_file():
+    return TEXTS
 
 
 @pytest.fixture(scope="session")
@@ -221,10 +253,7 @@ def gpu_hybrid_reference():
     """The two layers by transformers on the GPU, in full float32."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    return hybrid_greedy(WINDOWED_TWO, "cuda")
-
-
-WINDOWED_TWO, WINDOWED_SIX = (None, 24), (None, 24, 24) * 2
+    return hybrid_greedy((None, 24), "cuda")
 
 
 def hybrid_greedy(windows, device):
@@ -242,10 +271,14 @@ def gpu_reference(tiny_weights):
     return greedy_reference(tiny_weights, "cuda")
 
 
-def greedy_reference(weights, device, config=NAMED["tiny"]):
+def requests_of(config):
     lengths = np.linspace(3, LONGEST_PROMPT, NUM_REQUESTS).astype(int)
     np.random.default_rng(20).shuffle(lengths)
-    requests = [Request(f"r{i:02d}", int(n), NUM_OUTPUTS, config.vocab_size) for i, n in enumerate(lengths)]
+    return tuple(Request(f"r{i:02d}", int(n), NUM_OUTPUTS, config.vocab_size) for i, n in enumerate(lengths))
+
+
+def greedy_reference(weights, device, config=NAMED["tiny"]):
+    requests = requests_of(config)
     prompts = [request.prompt_token_ids() for request in requests]
     outputs = hf_greedy(to_hugging_face(config, weights).to(device), prompts, NUM_OUTPUTS)
-    return Reference(tuple(requests), {request.req_id: out for request, out in zip(requests, outputs, strict=True)})
+    return Reference(requests, {request.req_id: out for request, out in zip(requests, outputs, strict=True)})

@@ -103,9 +103,13 @@ class CoveringArray:
         names = [name for name in self._factors if name not in fixed]
         self._dice.shuffle(names)
         for name in names:
-            def gain(value: object, name: str = name) -> float:
-                made = (tuple(sorted(((name, value), entry), key=lambda item: item[0])) for entry in values.items())
-                return sum(pair in wanted for pair in made) + self._dice.random() / 2
+            before = [entry for entry in values.items() if entry[0] < name]  # a pair has its names in order
+            behind = [entry for entry in values.items() if entry[0] > name]
+
+            def gain(value: object, name: str = name, before: list = before, behind: list = behind) -> float:
+                own = (name, value)
+                made = sum((entry, own) in wanted for entry in before) + sum((own, entry) in wanted for entry in behind)
+                return made + self._dice.random() / 2
 
             values[name] = max(self._factors[name], key=gain)
         return values

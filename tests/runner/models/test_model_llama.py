@@ -1,6 +1,8 @@
 """The decoder against Hugging Face with metadata made by hand: no state, no scheduler, no device in between."""
 
 import dataclasses
+import json
+import os
 
 import numpy as np
 import pytest
@@ -101,6 +103,17 @@ def test_chunks_decodes_and_padding_change_nothing(tiny_weights):
     # THEN every position has the same hidden state
     for row in range(3):
         assert float((torch.cat(parts[row]) - whole[row]).abs().max()) < 2e-5
+
+
+def test_the_stored_texts_are_hugging_faces(hugging_face_texts, texts_file):
+    """STEPSCOPE_TEXTS=1 writes them anew, when the requests or the weights have changed."""
+    if os.environ.get("STEPSCOPE_TEXTS"):
+        parts = []
+        for name, texts in hugging_face_texts.items():
+            rows = ",\n".join(f"  {json.dumps(key)}: {json.dumps(row).replace(' ', '')}" for key, row in texts.items())
+            parts.append(f" {json.dumps(name)}: {{\n{rows}\n }}")
+        texts_file.write_text("{\n" + ",\n".join(parts) + "\n}\n")
+    assert json.loads(texts_file.read_text()) == hugging_face_texts
 
 
 def test_the_reference_is_worth_comparing_with(reference):
