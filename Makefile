@@ -2,6 +2,8 @@
 VENV ?= .venv
 STAMP := $(VENV)/.installed
 BIN := $(VENV)/bin
+# Every process that a test starts would compile the package anew.
+export PYTHONDONTWRITEBYTECODE :=
 ENTRIES := $(sort $(shell sed -n 's/^ *"stepscope\.\([a-z]*\)",$$/\1/p' pyproject.toml) $(wildcard *.py) py.typed)
 
 .DEFAULT_GOAL := help
