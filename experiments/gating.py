@@ -18,6 +18,7 @@ from ..analysis.gate.point import PointVerdict
 from ..analysis.gate.result import GateResult, Levels, level_of
 from ..analysis.gate.suite import judge_suite
 from ..analysis.gate.verdict import Reason, Verdict
+from ..analysis.history.series import Stored
 from ..errors import UsageError
 from .distinct import refuse_copies, refuse_same_paths
 from .history_store import files_of, read_stored
@@ -46,7 +47,8 @@ class HistoryRequest:
 
 def gate_history(request: HistoryRequest) -> GateResult:
     """The verdict on the head's result against the stored ones, and what makes it the weaker promise."""
-    stored, head = _read(request)
+    stored, new = _read(request)
+    head = new.result
     differ = next((found for result in stored if (found := differences(result.machine, head.machine))), ())
     if differ and not request.compare_anyway:
         reason = Reason.UNKNOWN_MACHINE if any(item.unknown for item in differ) else Reason.OTHER_MACHINE
@@ -59,21 +61,23 @@ def gate_history(request: HistoryRequest) -> GateResult:
     names = ", ".join(str(path) for path in request.baseline), str(request.head)
     suite = judge_suite(verdicts, request.limits)
     levels = {} if differ and not request.compare_anyway else _levels(stored, head, verdicts)
-    return GateResult(suite, "history", *names, head.machine, tuple(notes), levels)
+    return GateResult(
+        suite, "history", *names, head.machine, tuple(notes), levels, commit=new.commit, time=new.time
+    )  # fmt: skip
 
 
-def _read(request: HistoryRequest) -> tuple[list[Result], Result]:
+def _read(request: HistoryRequest) -> tuple[list[Result], Stored]:
     """The stored results, each once, and the head's, which is none of them."""
     for metric in request.metrics:
         if not less_is_better(metric):
             raise UsageError(f"--metric {metric}: {UNKNOWN_DIRECTION}")
     refuse_same_paths((*(file for path in request.baseline for file in files_of(path)), request.head))
-    stored = [(f"{path}: results[{index}]", result) for path in request.baseline
-              for index, result in enumerate(read_stored(path))]  # fmt: skip
+    stored = [(f"{path}: results[{index}]", one.result) for path in request.baseline
+              for index, one in enumerate(read_stored(path))]  # fmt: skip
     heads = read_stored(request.head)
     if len(heads) != 1:
         raise UsageError(f"{request.head}: holds {len(heads)} results; the head is one")
-    refuse_copies([(where, result, None) for where, result in (*stored, (str(request.head), heads[0]))])
+    refuse_copies([(where, result, None) for where, result in (*stored, (str(request.head), heads[0].result))])
     return [result for _, result in stored], heads[0]
 
 

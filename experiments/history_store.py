@@ -37,11 +37,11 @@ def read_history(paths: Sequence[Path]) -> list[Stored]:
     return found
 
 
-def read_stored(path: Path) -> list[Result]:
+def read_stored(path: Path) -> list[Stored]:
     """The results in `path` for a gate, oldest first: a folder's by time, or by name where one has no time."""
     if files_of(path) == [path]:
-        return [stored.result for stored in _read(path)]
-    return [stored.result for stored in in_order(read_history([path]))]
+        return _read(path)
+    return list(in_order(read_history([path])))
 
 
 def files_of(path: Path) -> list[Path]:

@@ -27,6 +27,9 @@ PERIOD = "period_p50_ns"
 DEVICE = "device_p50_ns"
 """Of a step: from the first to the last event of each of its phases, added up."""
 EXPOSED = "exposed_p50_ns"
+BESIDE = {"period_p90_ns": 90.0, "period_p99_ns": 99.0}
+"""Percentiles of the step's period over a block's steps, shown beside the medians and gated only where asked for: the
+tail of 50 steps is a step or two."""
 GATED = (
     PERIOD, DEVICE, *(f"{name}_p50_ns" for name in _DEVICE_PHASES), *(f"{name}_span_p50_ns" for name in _DEVICE_PHASES),
     EXPOSED,
@@ -49,7 +52,8 @@ class BlockRange:
 class LaunchValues:
     """Of one arm, one point and one launch.
 
-    timed    metric -> [blocks] the block's median over its steps, ns; not-a-number where a step has none
+    timed    metric -> [blocks] the block's median (of `BESIDE`: percentile) over its steps, ns; not-a-number where a
+             step has none
     counted  exact metric -> its value over all blocks; None where it was not measured
     ranges   host sub-range (`build_indices`, ...) -> [blocks] median, ns: explains, is not judged
     tokens   that its counted steps computed: the work, which both arms must have in common; None where not recorded
@@ -74,13 +78,13 @@ def block_values(
     numbers = np.concatenate([np.arange(b.first, b.first + b.steps) for b in blocks] or [np.zeros(0, np.int64)])
     cuts = np.cumsum([b.steps for b in blocks])[:-1]
 
-    def medians(rows: Columns, column: tuple[LongArray, BoolArray]) -> Floats:
+    def medians(rows: Columns, column: tuple[LongArray, BoolArray], share: float = 50.0) -> Floats:
         values, valid = sum_by_step(rows, column, numbers)
         known = np.where(valid, values.astype(np.float64), np.nan)
-        return np.array([np.median(part) if len(part) else np.nan for part in np.split(known, cuts)])
+        return np.array([np.percentile(part, share) if len(part) else np.nan for part in np.split(known, cuts)])
 
     steps, phases = process.rows("steps"), process.rows("phases")
-    timed = {PERIOD: medians(steps, steps.ints("period_ns"))}
+    timed = {name: medians(steps, steps.ints("period_ns"), share) for name, share in {PERIOD: 50.0, **BESIDE}.items()}
     for name in HOST_PHASES:
         rows = phases[phases.matches("name", name)]
         timed[f"{name}_p50_ns"] = medians(rows, rows.ints("host_ns"))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .beside import Beside
 from .direction import unit_of as unit_of
 from .suite import SuiteVerdict
 
@@ -42,6 +43,9 @@ class GateResult:
     machine     the environment, see `fingerprint`
     notes       sentences for people: dropped pairs, the calibration, what was left out
     levels      (point, metric) -> the arms' own values, in the metric's unit
+    beside      figures that are shown and not gated
+    commit      of the head, None where it is not known; with "-dirty" where files differ from it
+    time        when the measurement began (stored: when the head was measured), ISO 8601 in UTC; None: not known
     """
 
     suite: SuiteVerdict
@@ -51,6 +55,9 @@ class GateResult:
     machine: Mapping[str, object]
     notes: tuple[str, ...] = ()
     levels: Mapping[tuple[str, str], Levels] = field(default_factory=dict)
+    beside: tuple[Beside, ...] = ()
+    commit: str | None = None
+    time: str | None = None
 
 
 def level_of(values: Iterable[float | None]) -> Level | None:

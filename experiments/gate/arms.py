@@ -18,6 +18,7 @@ import sys
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +50,15 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """How the process of an arm is started: interpreter, and the folder that holds the package; None: its own."""
+    """How the process of an arm is started: interpreter, and the folder that holds the package; None: its own.
+
+    commit   of the package, see `commit_of`; None where that is not known
+    """
 
     python: str
     package: Path | None
     view: Path | None
+    commit: str | None = None
 
     def environment(self) -> dict[str, str]:
         """Of the process: the package's folder comes before all others."""
@@ -99,15 +104,24 @@ def program(arm: Arm, scratch: Path) -> Program:
     """Make the arm's package importable below `scratch` (an empty folder of this arm)."""
     python = sys.executable if arm.python is None else _interpreter(arm)
     if arm.checkout is not None:
-        package = _checkout(arm.name, arm.checkout, scratch)
+        package, commit = _checkout(arm.name, arm.checkout, scratch)
     elif arm.python is not None and _has_own_package(python, scratch):
         return Program(python, None, None)
     else:
-        package = OURS
+        package, commit = OURS, _our_commit()
     view = scratch / "view"
     view.mkdir()
     (view / PACKAGE).symlink_to(package, target_is_directory=True)
-    return Program(python, package, view)
+    return Program(python, package, view, commit)
+
+
+def commit_of(folder: Path) -> str | None:
+    """What `folder`, the top of a work tree of git, has checked out, "-dirty" where files differ; None elsewhere."""
+    top, commit = (_git(folder, "rev-parse", word) for word in ("--show-toplevel", "HEAD"))
+    if top is None or commit is None or Path(os.fsdecode(top.rstrip(b"\n"))).resolve() != folder.resolve():
+        return None
+    changed = _git(folder, "status", "--porcelain")
+    return None if changed is None else commit.decode().strip() + ("-dirty" if changed.strip() else "")
 
 
 def _interpreter(arm: Arm) -> str:
@@ -123,25 +137,32 @@ def _has_own_package(python: str, scratch: Path) -> bool:
     return asked.returncode == 0
 
 
-def _checkout(name: str, value: str, scratch: Path) -> Path:
+@cache
+def _our_commit() -> str | None:
+    return commit_of(OURS)
+
+
+def _checkout(name: str, value: str, scratch: Path) -> tuple[Path, str | None]:
+    """The folder, and its commit."""
     folder = Path(value)
+    commit = commit_of(folder) if folder.is_dir() else None
     if not folder.is_dir():
-        folder = _unpacked(name, value, scratch / "checkout")
+        folder, commit = _unpacked(name, value, scratch / "checkout")
     if not (folder / _LANDMARK).is_file():
         raise UsageError(f"--{name} checkout:{value}: holds no {_LANDMARK}; give a checkout of {PACKAGE}")
-    return folder.resolve()
+    return folder.resolve(), commit
 
 
-def _unpacked(name: str, revision: str, folder: Path) -> Path:
+def _unpacked(name: str, revision: str, folder: Path) -> tuple[Path, str]:
     """The tree of `revision`, from the repository of the working folder, else from the one that runs here."""
     for repository in (Path.cwd(), OURS):
         commit = _git(repository, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         packed = _git(repository, "archive", "--format=tar", commit.decode().strip()) if commit else None
-        if packed:
+        if commit and packed:
             folder.mkdir()
             with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
                 archive.extractall(folder, filter="data")
-            return folder
+            return folder, commit.decode().strip()
     raise UsageError(f"--{name} checkout:{revision}: is neither a folder nor a revision of the repository here")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...analysis.gate.block_values import GATED, OF_THE_STEP, PERIOD
+from ...analysis.gate.block_values import BESIDE, GATED, OF_THE_STEP, PERIOD
 from ...analysis.gate.calibration import calibrate
 from ...analysis.gate.detectable import plan
 from ...analysis.gate.effects import launch_effects
@@ -63,7 +63,7 @@ def run_calibration(request: GateRequest, say: Say, today: Callable[[], date] = 
     effects: dict[tuple[str, str], Floats] = {}
     for name, series in found.items():
         work = work_of(bench.points["base"][name])
-        for metric in (metric for metric in GATED if metric in series.metrics("base")):
+        for metric in (metric for metric in (*GATED, *BESIDE) if metric in series.metrics("base")):
             values = effects[name, metric] = _effects(series, metric)
             equal = _spread(values, metric, (request.limits, today()))
             size = request.limits.pairs, request.blocks.steps

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...analysis.gate.block_values import GATED, OF_THE_STEP, PERIOD
+from ...analysis.gate.beside import Beside, beside
+from ...analysis.gate.block_values import BESIDE, GATED, OF_THE_STEP, PERIOD
 from ...analysis.gate.culprit import culprit
 from ...analysis.gate.equal_arms import EqualArms
 from ...analysis.gate.exact import EXACT, judge_exact
@@ -41,6 +42,17 @@ def judge(measured: Measured, metrics: Sequence[str], spread: Spread, limits: Li
         bad = _unusable(point, [series] if fresh is None else [series, fresh])
         found += [bad] if bad is not None else _of_point(point, (series, fresh), metrics, spread, limits)
     return found
+
+
+def besides(measured: Measured, limits: Limits) -> tuple[Beside, ...]:
+    """What both arms have of `BESIDE`, at every point that could be judged."""
+    found = []
+    for point, series in measured.first.items():
+        stages = [one for one in (series, measured.fresh.get(point)) if one is not None]
+        if _unusable(point, stages) is None:
+            there = [metric for metric in BESIDE if all(metric in one.metrics(arm) for one in stages for arm in ARMS)]
+            found += [beside(point, metric, [one.pairs(metric) for one in stages], limits) for metric in there]
+    return tuple(found)
 
 
 def _unusable(point: str, stages: Sequence[Series]) -> PointVerdict | None:

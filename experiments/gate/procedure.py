@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, timezone
 from pathlib import Path
 
 from ...analysis.gate.conditions import told
@@ -21,7 +21,7 @@ from ...instrumentation.telemetry import TelemetrySampler
 from .announce import announced, counted, told_time
 from .arms import program
 from .calibrations import Book, open_book, work_of
-from .judging import Measured, Spread, judge, levels
+from .judging import Measured, Spread, besides, judge, levels
 from .launch import ARMS, Bench, Launch, Say, measure_launch
 from .points import Points, points_of
 from .request import GateRequest
@@ -40,6 +40,7 @@ class Gated:
 
 def run_gate(request: GateRequest, say: Say, today: Callable[[], date] = date.today) -> Gated:
     """Measure and judge. UsageError for arms or specs that cannot be used; all else is a verdict."""
+    began = datetime.now(timezone.utc).isoformat(timespec="seconds")
     with benched(request) as bench:
         names = [name for name in bench.points["base"] if name in bench.points["head"]]
         for line in announced(request, {name: bench.points["base"][name] for name in names}, today()):
@@ -58,7 +59,11 @@ def run_gate(request: GateRequest, say: Say, today: Callable[[], date] = date.to
     base, head = request.arms
     notes = (*_calibration_notes(book, spread, measured, request), *_telemetry_notes(measured))
     machine = {} if book is None else book.machine
-    return Gated(GateResult(suite, "paired", base.title, head.title, machine, notes, levels(measured)), measured)
+    result = GateResult(
+        suite, "paired", base.title, head.title, machine, notes, levels(measured), besides(measured, request.limits),
+        bench.programs["head"].commit, began,
+    )  # fmt: skip
+    return Gated(result, measured)
 
 
 @contextmanager

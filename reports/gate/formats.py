@@ -34,7 +34,9 @@ class Format:
 FORMATS: Mapping[str, Format] = {
     "json": Format(render_result, "everything, for machines (schema 1)"),
     "text": Format(render_terminal, "plain text, for a terminal", False),
-    "markdown": Format(lambda result: render_gate(result.suite, result.notes), "a table, the worst first"),
+    "markdown": Format(
+        lambda result: render_gate(result.suite, result.notes, result.beside), "a table, the worst first"
+    ),
     "html": Format(lambda result: render_html(gate_document(result)), "one self-contained page"),
     "junit": Format(render_junit, "JUnit XML: regression = failure, crash = error, undecided = skipped"),
     "github-summary": Format(render_summary, "a job summary, below 1 MB; also appended to $GITHUB_STEP_SUMMARY", False),

@@ -13,13 +13,14 @@ def render_gab(result: GateResult) -> str:
     """The head's values as an array; names hold nothing that changes from run to run. Ends with a newline."""
     gpu = result.machine.get("gpu")
     verdicts = {(point.point, point.metric): point for point in result.suite.points}
+    commit = [] if result.commit is None else [f"commit={result.commit}"]
     entries = []
     for value in values_of(result):
         found = verdicts.get((value.point, value.metric))
         facts = [] if found is None else [f"{found.verdict.value}: {found.reason.value}"]
         if found is not None and found.figures is not None:
             facts.append(f"n={found.figures.launches}")
-        entries.append({**_entry(value), "extra": "\n".join([*facts, f"gpu={gpu or 'unknown'}"])})
+        entries.append({**_entry(value), "extra": "\n".join([*facts, f"gpu={gpu or 'unknown'}", *commit])})
     return to_json(entries)
 
 

@@ -46,6 +46,7 @@ def render_junit(result: GateResult) -> str:
     skipped = str(kinds.count("skipped"))
     group = ElementTree.SubElement(root, "testsuite", {"name": "perf.gate", **counts, "skipped": skipped})
     facts = [("verdict", result.suite.verdict.value), ("base", result.base), ("head", result.head)]
+    facts += [(name, text) for name, text in (("commit", result.commit), ("time", result.time)) if text is not None]
     facts += [("note", note) for note in result.notes]
     facts += [(f"machine.{key}", str(value)) for key, value in result.machine.items() if value is not None]
     properties = ElementTree.SubElement(group, "properties")

@@ -74,6 +74,8 @@ def _families(result: GateResult) -> Iterator[_Family]:
     suite = result.suite
     facts = {"verdict": suite.verdict.value, "kind": result.kind, "base": result.base, "head": result.head,
              "gpu": str(result.machine.get("gpu") or "unknown")}  # fmt: skip
+    if result.commit is not None:
+        facts["commit"] = result.commit
     yield _Family("perf_gate_run", "info", "What was judged, and the verdict", "", ((facts, 1.0),))
     yield _Family("perf_gate_exit_code", "gauge", "What the command ended with; 0 is a pass", "",
                   (({}, float(suite.exit_code)),))  # fmt: skip

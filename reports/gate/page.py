@@ -27,7 +27,7 @@ def gate_document(result: GateResult) -> Document:
     sections = [
         Section("verdict", "Verdict", (*verdict, *_together(suite)), brief=True),
         *([Section("effects", "Effects", (chart,))] if (chart := effects_chart(suite)) else []),
-        Section("points", "Points", (_points(result),)),
+        Section("points", "Points", (_points(result), *_beside(result))),
         Section("machine", "Machine", (_machine(result),)),
     ]
     how = "both arms side by side" if result.kind == "paired" else "against stored results"
@@ -63,6 +63,25 @@ def _points(result: GateResult) -> Table:
     return Table("Every point and metric, the worst first", columns, rows, filterable=len(rows) > 12)
 
 
+def _beside(result: GateResult) -> tuple[Table, ...]:
+    if not result.beside:
+        return ()
+    columns = (
+        Column("point"), Column("metric"), Column("effect", numeric=True), Column("90 % interval", numeric=True),
+        Column("base", numeric=True), Column("head", numeric=True), Column("launches", "count", numeric=True),
+    )  # fmt: skip
+    rows = []
+    for one in result.beside:
+        levels = result.levels.get((one.point, one.metric), Levels(None, None))
+        base, head = (_level(level, one.metric, Missing("not measured")) for level in (levels.base, levels.head))
+        interval = signed(None) if one.low is None else f"{signed(one.low)} to {signed(one.high)}"
+        rows.append(Row((
+            point_name(one.point), one.metric, signed(one.effect), interval, base, head,
+            Quantity(one.launches, "count"),
+        )))  # fmt: skip
+    return (Table("Beside the medians: the tail of the period over a block's steps, not gated", columns, tuple(rows)),)
+
+
 def _row(point: PointVerdict, result: GateResult) -> Row:
     name = point.point, point.metric
     levels = result.levels.get(name, Levels(None, None))
@@ -92,5 +111,6 @@ def _level(level: Level | None, metric: str, unknown: Missing) -> Cell:
 
 
 def _machine(result: GateResult) -> Facts:
-    known = tuple((key, str(value)) for key, value in result.machine.items() if value is not None)
+    said = {"head's commit": result.commit, "measured at": result.time, **result.machine}
+    known = tuple((key, str(value)) for key, value in said.items() if value is not None)
     return Facts("Where it was measured", known or (("environment", Missing("no result says")),))

@@ -64,9 +64,11 @@ class Privacy:
 def publishable(result: GateResult, privacy: Privacy) -> GateResult:
     """`result` with readable names and without what is private. Points keep one name each, whatever becomes of it."""
     suite = result.suite
-    points = _names([point.point for point in suite.points] + [point for point, _ in result.levels], privacy.path)
+    points = _names([point.point for point in suite.points] + [point for point, _ in result.levels]
+        + [one.point for one in result.beside], privacy.path)
     metrics = _names(
-        [p.metric for p in suite.points] + [metric for _, metric in result.levels] + list(suite.geomeans), privacy.path
+        [p.metric for p in suite.points] + [metric for _, metric in result.levels] + list(suite.geomeans)
+        + [one.metric for one in result.beside], privacy.path
     )
     verdicts = tuple(
         dataclasses.replace(
@@ -83,6 +85,10 @@ def publishable(result: GateResult, privacy: Privacy) -> GateResult:
         notes=tuple(privacy.words(note) for note in result.notes),
         machine={readable(key): privacy.words(v) if isinstance(v, str) else v for key, v in result.machine.items()},
         levels={(points[p], metrics[m]): levels for (p, m), levels in result.levels.items()},
+        beside=tuple(
+            dataclasses.replace(one, point=points[one.point], metric=metrics[one.metric]) for one in result.beside
+        ),
+        commit=None if result.commit is None else privacy.words(result.commit),
     )  # fmt: skip
 
 

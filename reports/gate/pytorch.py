@@ -31,11 +31,15 @@ def _record(value: Value, base: Level | None, result: GateResult, verdict: str) 
         metric["target_value"] = base.value
     extra = {"unit": value.unit, "low": repr(level.low), "high": repr(level.high), "verdict": verdict}
     machine = result.machine
+    said = (("commit", result.commit), ("time", result.time))
+    when = {name: text for name, text in said if text is not None}
     return {
         "benchmark": {
             "name": "stepscope gate", "mode": "inference",
             "dtype": next((str(machine[key]) for key in _DTYPES if machine.get(key)), ""),
-            "extra_info": {"point": value.point, "kind": result.kind, "gpu": str(machine.get("gpu") or "unknown")},
+            "extra_info": {
+                "point": value.point, "kind": result.kind, "gpu": str(machine.get("gpu") or "unknown"), **when,
+            },
         },
         "model": {
             "name": str(machine.get("model") or "unknown"), "type": "model runner step",

@@ -1,12 +1,13 @@
 """A gate's result as JSON, for machines: `gate.json`.
 
     {"schema": 1, "kind": "paired", "verdict": "FAIL", "exit_code": 1, "reasons": [...], "base": ..., "head": ...,
-     "machine": {...}, "notes": [...],
+     "machine": {...}, "notes": [...], "commit": head's or null, "time": ISO 8601 or null,
      "points": [{"point", "metric", "unit", "verdict", "reason", "stage", "detail", "holm_p", "effect", "low", "high",
                  "least_effect", "p_slower", "launches", "dropped_pairs", "order_effect",
                  "base": {"value", "low", "high", "values": [...]} | null, "head": ... | null,
                  "effects": [...], "fresh_effects": [...]}],
-     "geomeans": [{"metric", "effect", "low", "high", "points", "verdict", "reason"}]}
+     "geomeans": [{"metric", "effect", "low", "high", "points", "verdict", "reason"}],
+     "beside": [{"point", "metric", "unit", "effect", "low", "high", "launches", "base", "head"}]}    not gated
 
 Effects are fractions (0.05: head takes 5 % longer), `effects` logarithms by launch; null is what is not known.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import Any
 
+from ...analysis.gate.beside import Beside
 from ...analysis.gate.point import Figures, PointVerdict
 from ...analysis.gate.result import GateResult, Level, Levels, unit_of
 from ..jsonable import to_json
@@ -30,13 +32,19 @@ def render_result(result: GateResult) -> str:
     return to_json({
         "schema": SCHEMA, "kind": result.kind, "verdict": suite.verdict.value, "exit_code": suite.exit_code,
         "reasons": [reason.value for reason in suite.reasons], "base": result.base, "head": result.head,
-        "machine": dict(result.machine), "notes": list(result.notes),
+        "machine": dict(result.machine), "notes": list(result.notes), "commit": result.commit, "time": result.time,
         "points": [_point(point, result) for point in suite.points],
         "geomeans": [
             {"metric": metric, **asdict(found), "verdict": found.verdict.value, "reason": found.reason.value}
             for metric, found in suite.geomeans.items()
         ],
+        "beside": [_beside(one, result) for one in result.beside],
     })  # fmt: skip
+
+
+def _beside(one: Beside, result: GateResult) -> dict[str, Any]:
+    levels = result.levels.get((one.point, one.metric), Levels(None, None))
+    return {**asdict(one), "unit": unit_of(one.metric), "base": _level(levels.base), "head": _level(levels.head)}
 
 
 def _point(point: PointVerdict, result: GateResult) -> dict[str, Any]:

@@ -57,6 +57,9 @@ def _opening(result: GateResult) -> Iterator[str]:
         yield f"All {found.points} points, {code(metric)}: {signed(found.effect)} (90 %: {signed(found.low)} to" \
               f" {signed(found.high)}): {found.verdict.value}, {found.reason.value}"  # fmt: skip
         yield ""
+    for one in result.beside[:20]:
+        interval = "" if one.low is None else f" (90 %: {signed(one.low)} to {signed(one.high)})"
+        yield from (f"Not gated: {code(one.point)} {code(one.metric)}: {signed(one.effect)}{interval}", "")
 
 
 def _table(points: list[PointVerdict], room: int) -> tuple[str, int, int]:

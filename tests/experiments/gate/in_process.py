@@ -52,9 +52,9 @@ class InProcessArm:
 
 def made_launch(
     number: int, slower: float = 0.0, *, pairs: int = 6, noise: float = 0.002, phase: str = "preprocess",
-    counts: Mapping[str, Any] | None = None, conditions: Conditions | None = None,
+    counts: Mapping[str, Any] | None = None, conditions: Conditions | None = None, tail: float = 0.0,
 ) -> PointLaunch:
-    """A launch whose step of 1 ms takes `slower` longer in head, all of it in `phase`."""
+    """A launch whose step of 1 ms takes `slower` longer in head, all of it in `phase`, the slowest `tail` longer."""
     rng = np.random.default_rng(number)
     values = {}
     for arm in ARMS:
@@ -64,6 +64,7 @@ def made_launch(
         parts = {name: 2.5e5 * np.exp(noise * rng.standard_normal(pairs)) for name in names}
         parts[phase] = parts[phase] + lost
         timed = {"period_p50_ns": period + lost, "device_p50_ns": period / 2,
+                 "period_p99_ns": 1.2 * (period + lost) * (1 + tail * (arm == "head")),
                  **{f"{name}_p50_ns": value for name, value in parts.items()}, "exposed_p50_ns": np.zeros(pairs)}
         ranges = {"build_indices": 5e4 + np.full(pairs, lost), "copy_inputs": np.full(pairs, 3e4)}
         values[arm] = LaunchValues(timed, {**COUNTS, **(counts or {})} if arm == "head" else dict(COUNTS), ranges)

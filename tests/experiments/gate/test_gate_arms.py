@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from stepscope.errors import UsageError
-from stepscope.experiments.gate.arms import OURS, PACKAGE, parse_arm, program
+from stepscope.experiments.gate.arms import OURS, PACKAGE, commit_of, parse_arm, program
 from stepscope.experiments.gate.points import Blocks, points_of
 from stepscope.experiments.gate.same_work import why_incomparable
 
@@ -71,6 +71,13 @@ def test_a_revision_is_unpacked_from_the_repository_here(tmp_path, monkeypatch):
     made = program(parse_arm("base", ["checkout:old"]), scratch)
     # THEN its tree is there, and the repository is as it was
     assert (made.package / "experiments" / "session.py").read_text() == "OLD = True\n"
+    told = [subprocess.run([*git, "rev-parse", word], check=True, capture_output=True, text=True).stdout.strip()
+            for word in ("old", "HEAD")]  # fmt: skip
+    assert (made.commit, commit_of(repository)) == tuple(told)
+    (repository / "new.py").write_text("")
+    assert commit_of(repository) == f"{told[1]}-dirty"
+    assert commit_of(repository / "experiments") is None
+    (repository / "new.py").unlink()
     assert subprocess.run([*git, "status", "--porcelain"], check=True, capture_output=True).stdout == b""
     with pytest.raises(UsageError, match="neither a folder nor a revision"):
         program(parse_arm("base", ["checkout:no-such-revision"]), tmp_path)

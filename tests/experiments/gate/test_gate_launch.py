@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from stepscope.analysis.gate.block_values import block_values
+from stepscope.analysis.gate.block_values import BESIDE, block_values
 from stepscope.analysis.gate.limits import Limits
 from stepscope.analysis.gate.verdict import Reason
 from stepscope.experiments.gate import launch
@@ -50,7 +50,7 @@ def test_blocks_of_both_arms_alternate_and_have_figures(bench):
     for arm in ("base", "head"):
         values = found.values[arm]
         assert set(values.timed) == {"period_p50_ns", "preprocess_p50_ns", "forward_p50_ns", "sample_p50_ns",
-                                     "between_steps_p50_ns", "exposed_p50_ns"}  # no device times of a model
+                                     "between_steps_p50_ns", "exposed_p50_ns", *BESIDE}  # no device times of a model
         assert all(np.isfinite(figure).all() and len(figure) == 2 for figure in values.timed.values())
         assert values.counted == {"pageable_bytes": 0, "hazards": 0, "syncs": 20, "launches": 100, "h2d_count": 100,
                                   "padding_share": 0}

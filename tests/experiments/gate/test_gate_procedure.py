@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import date
+import json
+from datetime import date, datetime
 
 import pytest
 from stepscope.analysis.gate.conditions import Conditions
 from stepscope.analysis.gate.limits import Limits
 from stepscope.analysis.gate.verdict import Reason, Verdict
-from stepscope.experiments.gate import announce, calibrating, procedure
+from stepscope.experiments.gate import announce, arms, calibrating, procedure
 from stepscope.experiments.gate.arms import parse_arm
 from stepscope.experiments.gate.launch import PointLaunch
 from stepscope.experiments.gate.procedure import run_gate
 from stepscope.experiments.gate.request import GateRequest
+from stepscope.reports.gate.formats import FORMATS
+from stepscope.reports.gate.result_json import render_result
 
 from .in_process import OPENED, Script, made_launch
 
@@ -25,8 +28,8 @@ def request_of(tmp_path):
     (tmp_path / "spec.yaml").write_text(SPEC)
 
     def make(head=(), **changed):
-        arms = (parse_arm("base", []), parse_arm("head", head))
-        return GateRequest(arms, tmp_path / "spec.yaml", calibration=tmp_path / "aa.json", **changed)
+        both = (parse_arm("base", []), parse_arm("head", head))
+        return GateRequest(both, tmp_path / "spec.yaml", calibration=tmp_path / "aa.json", **changed)
 
     return make
 
@@ -76,6 +79,36 @@ def test_a_slower_point_fails_on_fresh_launches_and_names_its_place(calibrated, 
     assert told == "in preprocess / build_indices"
     assert any(line.startswith("fresh launches for") for line in said)
     assert result.suite.exit_code == 1
+
+
+def test_a_longer_tail_is_told_and_not_gated(calibrated, gated):
+    result, script, _ = gated(lambda name, number: made_launch(number, tail=0.5))
+    assert result.suite.verdict is Verdict.PASS
+    assert len(script.asked) == 5
+    assert [(one.point, one.metric) for one in result.beside] == [
+        ("num_reqs=8", "period_p99_ns"), ("num_reqs=16", "period_p99_ns")
+    ]  # fmt: skip
+    (first, _) = result.beside
+    assert first.effect == pytest.approx(0.5, abs=0.01)
+    assert first.low < first.effect < first.high
+    told = json.loads(render_result(result))
+    assert (told["beside"][0]["metric"], told["beside"][0]["launches"]) == ("period_p99_ns", 5)
+    assert "- not gated: num_reqs=8, period_p99_ns: +" in FORMATS["markdown"].write(result)
+    assert "period_p99_ns" in FORMATS["html"].write(result)
+
+
+def test_a_tail_is_gated_where_it_is_asked_for(calibrated, gated, request_of):
+    result, _, _ = gated(lambda name, number: made_launch(number, tail=0.5), request_of(metrics=("period_p99_ns",)))
+    assert set(verdicts(result, "period_p99_ns").values()) == {(Verdict.FAIL, Reason.CONFIRMED_FRESH)}
+
+
+def test_the_result_says_when_and_of_which_commit(calibrated, gated, monkeypatch):
+    monkeypatch.setattr(arms, "_our_commit", lambda: "4f0c2e1-dirty")
+    result, _, _ = gated(lambda name, number: made_launch(number))
+    assert datetime.fromisoformat(result.time).tzinfo is not None
+    told = json.loads(render_result(result))
+    assert (told["commit"], told["time"]) == (result.commit, result.time)
+    assert result.commit == "4f0c2e1-dirty"
 
 
 def test_what_only_the_first_launches_showed_does_not_fail(calibrated, gated):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
+from stepscope.analysis.gate.beside import Beside
 from stepscope.analysis.gate.matching import ALL
 from stepscope.analysis.gate.point import Figures, PointVerdict
 from stepscope.analysis.gate.result import GateResult, Level, Levels
@@ -77,4 +78,8 @@ def results(draw):
         return result(verdict(ALL, ALL, Verdict.ERROR), levels=levels)
     notes = tuple(draw(st.lists(TEXTS, max_size=2)))
     machine = {"gpu": draw(TEXTS), draw(TEXTS): draw(TEXTS)}
-    return result(*points, levels=levels, base=draw(TEXTS), head=draw(TEXTS), notes=notes, machine=machine)
+    said = {"commit": draw(st.none() | TEXTS), "time": draw(st.none() | st.just("2026-11-30T02:00:00+00:00"))}
+    beside = tuple(Beside(point, metric, 0.01, None, None, 1) for point, metric in pairs if draw(st.booleans()))
+    return result(
+        *points, levels=levels, base=draw(TEXTS), head=draw(TEXTS), notes=notes, machine=machine, beside=beside, **said
+    )  # fmt: skip
