@@ -44,6 +44,26 @@ def launches() -> Callable[[], None]:
     return work
 
 
+def pools(stream: torch.cuda.Stream) -> tuple[list[Any], list[Any]]:
+    """Events that were recorded once, and others that know their handle."""
+    plain = [EVENT(enable_timing=True) for _ in range(NUM_EVENTS)]
+    named = [NamedEvent(enable_timing=True) for _ in range(NUM_EVENTS)]
+    for event in plain + named:
+        event.record(stream)
+    for event in named:
+        event.handle = ctypes.c_void_p(event.cuda_event)
+    return plain, named
+
+
+def show(state: str, found: dict[str, list[float]]) -> None:
+    """One line a way."""
+    for name, blocks in found.items():
+        over = sorted(one - other for one, other in zip(blocks, found["none"], strict=True))
+        reach = round(len(over) ** 0.5)
+        low, high = over[len(over) // 2 - reach], over[len(over) // 2 + reach]
+        print(f"{state} {name:8}{statistics.median(over):8.0f} ns [{low:.0f} {high:.0f}]")
+
+
 def main() -> None:
     """Measure and print."""
     torch.set_num_threads(1)
@@ -51,12 +71,7 @@ def main() -> None:
     stream = torch.cuda.Stream()
     torch.cuda.set_stream(stream)
     work = launches()
-    plain = [EVENT(enable_timing=True) for _ in range(NUM_EVENTS)]
-    named = [NamedEvent(enable_timing=True) for _ in range(NUM_EVENTS)]
-    for event in plain + named:
-        event.record(stream)
-    for event in named:
-        event.handle = ctypes.c_void_p(event.cuda_event)
+    plain, named = pools(stream)
     driver, target = ctypes.PyDLL("libcuda.so.1").cuEventRecord, ctypes.c_void_p(stream.cuda_stream)
 
     def by_driver(event: Any) -> None:
@@ -90,14 +105,9 @@ def main() -> None:
     for busy in (False, True):
         found: dict[str, list[float]] = {name: [] for name in ways}
         for number in range(300 if busy else 600):
-            order = list(ways) if number % 2 else list(ways)[::-1]
-            for name in order:
+            for name in list(ways) if number % 2 else list(ways)[::-1]:
                 found[name].append(block(name, busy))
-        for name, blocks in found.items():
-            over = sorted(one - other for one, other in zip(blocks, found["none"], strict=True))
-            reach = round(len(over) ** 0.5)
-            low, high = over[len(over) // 2 - reach], over[len(over) // 2 + reach]
-            print(f"{'busy' if busy else 'idle'} {name:8}{statistics.median(over):8.0f} ns [{low:.0f} {high:.0f}]")
+        show("busy" if busy else "idle", found)
 
 
 if __name__ == "__main__":
