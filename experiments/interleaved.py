@@ -17,12 +17,11 @@ from .host_speed import HostSpeed
 from .loop import LoopLimits
 from .plan import Point
 from .spec import MeasureSpec
+from .visits import begins, settle_steps
 
 Blocks = list[dict[str, object]]
 """One arm's blocks, as they are stored: {"order": place among all arms' blocks, "periods_ns": [one a step]}; with
 `gauge_ns`, the slower of the core's speeds before and behind it, where the host was gauged (`host_speed`)."""
-
-
 def turns(arms: int, blocks: int) -> list[int]:
     """Which arm each block belongs to: 0 1 2 | 2 1 0 | 0 1 2 ..., so that a drift falls on all of them alike."""
     return [arm if turn % 2 == 0 else arms - 1 - arm for turn in range(blocks) for arm in range(arms)]
@@ -71,21 +70,25 @@ def warm_up(sessions: Sequence[TakesTurns], interrupted: Callable[[], bool] = la
 
 def take_turns(
     sessions: Sequence[TakesTurns], measure: MeasureSpec, interrupted: Callable[[], bool] = lambda: False,
-    speed: HostSpeed | None = None,
+    speed: HostSpeed | None = None, pass_on: Callable[[], None] = lambda: None,
 ) -> list[Blocks]:  # fmt: skip
     """The blocks of each session, which is warm.
 
     Each block begins with steps that are not counted, because the caches are another arm's, and ends with one, because
-    the last period would be that of the other arms. Their rows carry `warmup`. `speed` gauges the host beside them.
+    the last period would be that of the other arms. Their rows carry `warmup`. `speed` gauges the host beside them,
+    and `pass_on` is called before each visit but the first: others may measure then.
     """
     found: list[Blocks] = [[] for _ in sessions]
     for order, arm in enumerate(turns(len(sessions), measure.blocks)):
         if interrupted():
             break
+        round_, place = divmod(order, len(sessions))
+        if round_ and not place and begins(measure, round_):
+            pass_on()
         session = sessions[arm]
         session.activate()
         gauge_ns = None if speed is None else speed.rested_ns()
-        starts = session.block(measure.settle_steps, measure.block_steps, interrupted)
+        starts = session.block(settle_steps(measure, round_), measure.block_steps, interrupted)
         periods = [later - earlier for earlier, later in pairwise(starts)]
         found[arm].append({"order": order, "periods_ns": periods})
         if speed is not None and gauge_ns is not None:

@@ -64,8 +64,8 @@ def measure_launch(
         with turns.building():
             group = stack.enter_context(closing(make_group(points, folders)))
             warm_up(group.arms, interrupted)
-        with turns.measuring():
-            found = take_turns(group.arms, points[0].spec.measure, interrupted, speed_of(points[0]))
+        with turns.measuring() as pass_on:
+            found = take_turns(group.arms, points[0].spec.measure, interrupted, speed_of(points[0]), pass_on)
             if interrupted():
                 return
             group.end()

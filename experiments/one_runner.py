@@ -19,6 +19,7 @@ from .loop import LoopLimits
 from .resolve import workload_of
 from .session import Measured, Session
 from .spec import PointSpec
+from .visits import whole_visits
 
 AXIS = "runner.commit_order"
 
@@ -83,7 +84,7 @@ class Arm:
 def _for_all(specs: Sequence[PointSpec]) -> PointSpec:
     """The first point, with requests that last for the blocks of all."""
     measure = specs[0].measure
-    return replace(specs[0], measure=replace(measure, blocks=measure.blocks * len(specs)))
+    return replace(specs[0], measure=replace(measure, blocks=whole_visits(measure) * len(specs)))
 
 
 class OneRunner:

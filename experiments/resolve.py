@@ -18,6 +18,7 @@ from .axes import full_path
 from .overhead import NUM_SILENT, alternates, counted_steps
 from .sources import SHARED_SIZES, build_workload
 from .spec import DeviceName, MeasureSpec, PointSpec, parse_point
+from .visits import arm_steps
 
 MICRO_ABOVE_PAIRS = 3_000_000_000
 """(query, key) pairs above which, where no model is named, `micro` makes the tokens: `tiny` would take hours."""
@@ -112,7 +113,7 @@ def measured_steps(measure: MeasureSpec, device: DeviceName) -> int | None:
     every request is answered.
     """
     if measure.interleave is not None:
-        return measure.blocks * (measure.settle_steps + measure.block_steps + 1)
+        return arm_steps(measure)
     asked = counted_steps(measure, device)
     return asked + NUM_SILENT if asked is not None and alternates(measure, device) else asked
 

@@ -4,22 +4,29 @@
     process 2   build ...             measure |              build ...         measure |
     process 3   build .....                   measure |      build ...                 measure |
 
-A process that measures is alone: nobody builds or stores meanwhile. Who has measured and wants to build the next arms
-waits until all that have built theirs have measured as well; so processes go through the same work in rounds, and
-building takes the time of one.
+A process that measures is alone: nobody builds or stores meanwhile. It may let the others measure in between (pass on),
+so that what each measures is spread over the time of all: a neighbour on the machine then falls on none of them alone.
+Who has measured and wants to build the next arms waits until all that have built theirs have measured as well; so
+processes go through the same work in rounds, and building takes the time of one.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
 ENVIRONMENT = "STEPSCOPE_TURNSTILE"
 """Names the folder of the locks to the processes of one sweep."""
+
+
+PassOn = Callable[[], None]
+PASSING_S = 0.01
+"""So long a lock that was passed on is left to those who wait for it: whoever runs would be first to take it again."""
 
 
 class Turns(Protocol):
@@ -29,8 +36,8 @@ class Turns(Protocol):
         """Work that others may do at the same time."""
         ...
 
-    def measuring(self) -> AbstractContextManager[None]:
-        """Work that must be alone."""
+    def measuring(self) -> AbstractContextManager[PassOn]:
+        """Work that must be alone. Calling what it gives lets others measure, and returns at this one's next turn."""
         ...
 
 
@@ -41,9 +48,9 @@ class Alone:
         """At once."""
         return nullcontext()
 
-    def measuring(self) -> AbstractContextManager[None]:
-        """At once."""
-        return nullcontext()
+    def measuring(self) -> AbstractContextManager[PassOn]:
+        """At once; there is nobody to pass on to."""
+        return nullcontext(lambda: None)
 
 
 class Turnstile:
@@ -70,14 +77,21 @@ class Turnstile:
             os.close(room)
 
     @contextmanager
-    def measuring(self) -> Iterator[None]:
+    def measuring(self) -> Iterator[PassOn]:
         """Waits until nobody else works."""
         waiting = _locked(self._waiting, fcntl.LOCK_SH)
-        room = _locked(self._room, fcntl.LOCK_EX)
+        room = [_locked(self._room, fcntl.LOCK_EX)]
+
+        def pass_on() -> None:
+            os.close(room.pop())
+            time.sleep(PASSING_S)
+            room.append(_locked(self._room, fcntl.LOCK_EX))
+
         try:
-            yield
+            yield pass_on
         finally:
-            os.close(room)
+            for descriptor in room:
+                os.close(descriptor)
             os.close(waiting)
 
 

@@ -120,7 +120,7 @@ def test_another_verdict_in_the_repetition_is_spelled_out() -> None:
         (Verdict("holds", ("a",)), "holds"),
         (Verdict("holds_where", ("a", "b"), ("c",), ("d",)), "holds where: a; b. Not where: c. Undecided where: d"),
         (Verdict("does_not_hold", (), ("a",)), "does not hold"),
-        (Verdict("does_not_hold", (), ("a",), ("b",)), "does not hold. Undecided where: b"),
+        (Verdict("does_not_hold", (), ("a",), ("b",)), "does not hold where: a. Undecided where: b"),
         (Verdict("undecided", reason="its premise is not met: p"), "undecided: its premise is not met: p"),
         (Verdict("unmeasured", reason="no GPU"), "not measured: no GPU"),
         (Verdict("not_run"), "not yet run"),
