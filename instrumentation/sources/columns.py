@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.pandas_compat  # else pyarrow imports it with the first array, in the middle of a load
+import pyarrow.pandas_compat  # else pyarrow imports these with the first array, in the middle of a load
+import pyarrow.vendored.version
 
 from ..recording.convert import arrow_schema
 from .arrays import ABSENT, LongArray, distinct

@@ -53,7 +53,7 @@ class Rows:
 
     def moved(self: _Rows, by_ns: int) -> _Rows:
         """The rows on a clock that began `by_ns` earlier."""
-        return replace(self, start=self.start + by_ns, end=self.end + by_ns)
+        return replace(self, start=self.start + by_ns, end=self.end + by_ns) if by_ns else self
 
     def joined(self: _Rows, *others: _Rows) -> _Rows:
         """The rows of all, in order."""

@@ -4,28 +4,53 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 
 from ....errors import UsageError
 
 GZIP_MAGIC = b"\x1f\x8b"
 _READ_BYTES = 1 << 17
-_PIECE_BYTES = 1 << 21
+_PIECE_BYTES = 1 << 19
+"""What is unpacked at once; plain files are read so too."""
+_AHEAD = 6
 _GZIP = zlib.MAX_WBITS | 16
 
 
 def _ahead(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same, the next one made by another thread while the caller works on this one: unpacking holds no lock."""
-    with ThreadPoolExecutor(1) as other:
-        coming = other.submit(next, pieces, b"")
-        while piece := coming.result():
-            coming = other.submit(next, pieces, b"")
+    """The same, made by another thread while the caller works on the one before: unpacking holds no lock.
+
+    A few pieces may be ahead: the other thread takes a permit for each. A False among them ends it.
+    """
+    made: SimpleQueue[bytes | Exception] = SimpleQueue()
+    permits: SimpleQueue[bool] = SimpleQueue()
+
+    def work() -> None:
+        try:
+            while permits.get() and (piece := next(pieces, b"")):
+                made.put(piece)
+            made.put(b"")
+        except Exception as error:  # noqa: BLE001 - raised again where the pieces are read
+            made.put(error)
+
+    for _ in range(_AHEAD):
+        permits.put(True)
+    other = Thread(target=work, name="unpacking", daemon=True)
+    other.start()
+    try:
+        while piece := made.get():
+            if isinstance(piece, Exception):
+                raise piece
+            permits.put(True)
             yield piece
+    finally:
+        permits.put(False)
+        other.join()
 
 
 class ChunkReader:
-    """Pieces of at most 2 MiB. After the last one `damage` says what is wrong with a packed file, None if nothing is.
+    """Pieces of the text. After the last one `damage` says what is wrong with a packed file, None if nothing is.
 
     A damaged or cut file gives what could be unpacked of it; whether that is good enough the caller decides.
     """
