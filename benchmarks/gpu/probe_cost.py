@@ -8,6 +8,7 @@
 
 On the device `cuda` the shapes are an empty forward (the tiny model in a graph), where all of the cost shows, and a
 device-bound decode of llama-1b. With --device cpu the first two of them show what they can without events.
+With --before, the last two also of another checkout: in turns with this one's, as nothing else can be compared here.
 The number of calls that synchronise is counted by the profiler, in all arms. Rows that were not made while the host
 waited for the device are made between two blocks; what that takes is stated apart, a step.
 
@@ -50,7 +51,9 @@ import torch
 
 ARMS = ("stripped", "again", "off", "host", "events")
 BARE = ("stripped", "again")
+BEFORE = ("host before", "events before")
 BOUNDS_US = {"off": 3, "host": 15, "events": 35}
+OTHER = "stepscope_before"
 FLIP = 1.25
 """No arm costs a quarter of a step: where two arms are further apart, the core's speed changed between them."""
 SETTLE = {"empty": 1, "bound": 0}
@@ -68,8 +71,9 @@ class Arm:
     """A runner of its own with its loop, from the package `stepscope` or from the stripped one."""
 
     def __init__(self, name: str, device: str, shape: dict[str, Any], steps: int, settle: int) -> None:
-        package = stripped.NAME if name in BARE else "stepscope"
+        package = stripped.NAME if name in BARE else OTHER if name in BEFORE else "stepscope"
         self.name = name
+        self.level = name.split()[0]
         self.settle = settle
         self.rows_ns: list[float] = []  # a block: what making the rows took, a step
         load = lambda path: importlib.import_module(f"{package}.{path}")  # noqa: E731
@@ -98,14 +102,14 @@ class Arm:
 
     def _device(self, load: Any, device: str) -> Any:
         if device == "cuda":
-            return load("runner.devices.cuda_factory").make_cuda(self.ledger, timing=self.name == "events")
+            return load("runner.devices.cuda_factory").make_cuda(self.ledger, timing=self.level == "events")
         return load("runner.devices").make_device(device, ledger=self.ledger)
 
     def _probe(self, load: Any) -> Any:
         probes = load("instrumentation.probe")
         if self.name in (*BARE, "off"):
             return probes.NullProbe()
-        return probes.Probe(self.ledger, self.device.clock, marks=self.device, level=self.name)
+        return probes.Probe(self.ledger, self.device.clock, marks=self.device, level=self.level)
 
     def run(self, steps: int) -> list[int]:
         """Periods of `steps` steps, in ns: from one end of a step to the next."""
@@ -164,9 +168,12 @@ def launch(chosen: argparse.Namespace) -> dict[str, Any]:
     mine, others = core_to_itself()
     os.sched_setaffinity(0, others)  # of this thread, and of those that it starts from here on
     with ExitStack() as stack:
-        for package in ("stepscope", stripped.NAME):
+        names, packages = ARMS, ["stepscope", stripped.NAME]
+        if chosen.before:
+            names, packages = (*ARMS, *BEFORE), [*packages, OTHER]
+        for package in packages:
             stack.enter_context(importlib.import_module(f"{package}.runner.models.weights").shared_weights())
-        arms = [Arm(name, device, SHAPES[shape], blocks * (steps + settle + 1) + 200, settle) for name in ARMS]
+        arms = [Arm(name, device, SHAPES[shape], blocks * (steps + settle + 1) + 200, settle) for name in names]
     os.sched_setaffinity(0, {mine})
     gc.collect()
     gc.freeze()
@@ -174,7 +181,7 @@ def launch(chosen: argparse.Namespace) -> dict[str, Any]:
     sys.stdin.readline()
     raw: dict[str, list[float]] = {arm.name: [] for arm in arms}
     for index in turns(len(arms), blocks):
-        raw[ARMS[index]].append(round(arms[index].block(steps)))
+        raw[arms[index].name].append(round(arms[index].block(steps)))
     calls = {arm.name: synchronising_calls(arm, 20) for arm in arms} if chosen.calls else {}
     for arm in arms:
         arm.device.close()
@@ -208,10 +215,10 @@ def cost_us(found: dict[str, Any], arm: str) -> tuple[float, float, float]:
 
 def table(launches: list[dict[str, Any]]) -> str:
     """One line an arm and shape: period, cost against stripped by launch, share, synchronising calls."""
-    lines = [f"{'shape':8}{'arm':10}{'period us':>10}  cost us: median of launches (bound), each with its interval"]
+    lines = [f"{'shape':8}{'arm':14}{'period us':>10}  cost us: median of launches (bound), each with its interval"]
     for shape in dict.fromkeys(found["shape"] for found in launches):
         mine = [found for found in launches if found["shape"] == shape]
-        for name in ARMS:
+        for name in mine[0]["block_medians_ns"]:
             costs = [cost_us(found, name) for found in mine]
             middle = statistics.median(cost for cost, _, _ in costs)
             period = statistics.median(block for found in mine for block in steady_rounds(found)[name]) / 1e3
@@ -220,7 +227,7 @@ def table(launches: list[dict[str, Any]]) -> str:
             rows = statistics.median(found["rows_between_blocks_ns"][name] for found in mine) / 1e3
             counted = f"  sync calls {sum(calls[0][name].values()):g}" if calls else ""
             lines.append(
-                f"{shape:8}{name:10}{period:10.1f}  {middle:.2f} ({BOUNDS_US.get(name, 0)}): {said}"
+                f"{shape:8}{name:14}{period:10.1f}  {middle:.2f} ({BOUNDS_US.get(name, 0)}): {said}"
                 f"  {100 * middle / period:.3f} %{counted}  rows {rows:.1f} us"
             )
         left_out = [f"{len(bare) - len(steady_rounds(found)['stripped'])} of {len(bare)}" for found in mine
@@ -236,6 +243,7 @@ def run_all(chosen: argparse.Namespace) -> list[dict[str, Any]]:
         for _ in range(chosen.launches[shape]):
             command = [sys.executable, __file__, "--one", shape, "--device", chosen.device,
                        "--blocks", str(chosen.blocks[shape]), "--steps", str(chosen.steps[shape])]  # fmt: skip
+            command += ["--before", str(chosen.before)] if chosen.before else []
             command += ["--calls"] if chosen.device == "cuda" and not started else []
             started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
     for process in started:
@@ -259,6 +267,7 @@ def main() -> None:
     options.add_argument("--launches", type=json.loads, default={"empty": 6, "bound": 2}, help="by shape")
     options.add_argument("--blocks", type=json.loads, default={"empty": 150, "bound": 400}, help="rounds, by shape")
     options.add_argument("--steps", type=json.loads, default={"empty": 3, "bound": 1}, help="steps a block, by shape")
+    options.add_argument("--before", type=Path, help="another checkout")
     options.add_argument("--out", type=Path)
     options.add_argument("--one", help=argparse.SUPPRESS)
     options.add_argument("--calls", action="store_true", help=argparse.SUPPRESS)
@@ -266,6 +275,8 @@ def main() -> None:
     if chosen.one:
         with tempfile.TemporaryDirectory() as folder:
             count = stripped.make_stripped(Path(folder))
+            if chosen.before:
+                (Path(folder) / OTHER).symlink_to(chosen.before.resolve())
             found = launch(chosen)
         print(json.dumps({**found, "calls_taken_out": count}))
         return
