@@ -46,6 +46,7 @@ def _sweep_point(store: SweepStore, point: Point) -> SweepPoint:
         reasons,
         (record.get("calibration") or "") if record.get("modelled") else "",
         point.repeat,
+        turns=point.spec.measure.interleave or "",
         blocks=tuple(Block(block["order"], tuple(block["periods_ns"])) for block in record.get("blocks", [])),
     )
 

@@ -16,6 +16,7 @@ from .order_words import order_words
 from .sweep_charts import cloud_chart, heat_chart, lines_chart
 from .sweep_headline import sweep_headline
 from .sweep_tables import arms, arms_table, failures_table, points_table, reasons_table
+from .sweep_turns import turns_sections
 from .timeline import label, timeline_chart
 
 
@@ -23,7 +24,7 @@ def sweep_document(sweep: SweepView) -> Document:
     """All sections: answers, charts, arms, timelines, the points, what is missing, where it comes from."""
     paired = arms(sweep)
     sections = [
-        sweep_headline(sweep, paired),
+        *turns_sections(sweep), sweep_headline(sweep, paired),
         _charts("exposure", "Exposure and overlap", "Exposure", heat_chart(sweep), cloud_chart(sweep)),
         _charts("metrics", "Parameters against metrics", "Metrics", lines_chart(sweep)),
         _arms(sweep, paired),

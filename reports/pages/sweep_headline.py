@@ -169,7 +169,9 @@ def _padding(sweep: SweepView) -> str:
 def _graphs(sweep: SweepView) -> str:
     """What replay is worth in the period, of points that took turns; of separate runs only that they cannot tell."""
     found = in_turns(sweep, GRAPH_MODE, "none", "full")
-    judged = [(own.mean, own.low, own.high) for own in found.took_turns if own.low is not None and own.high is not None]
+    judged = [
+        (own.mean, own.low, own.high) for _, own in found.took_turns if own.low is not None and own.high is not None
+    ]
     if judged:
         longer = [mean for mean, low, _ in judged if low > 0]
         shorter = [mean for mean, _, high in judged if high < 0]
@@ -188,7 +190,7 @@ def _graphs(sweep: SweepView) -> str:
 
 def _unjudged(found: Turns) -> str:
     if found.took_turns:
-        means = _range([own.mean for own in found.took_turns], duration)
+        means = _range([own.mean for _, own in found.took_turns], duration)
         return (
             f" Where graph modes took turns, in one launch, a replayed step's period less an eager one's is {means}:"
             " no interval before there are several (--param repeats=5)."

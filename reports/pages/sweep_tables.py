@@ -34,9 +34,12 @@ _ARM_COLUMNS = (
 def arms(sweep: SweepView) -> pd.DataFrame:
     """Commit orders side by side, by the median period."""
     points = [
-        ArmPoint(point.id, point.parameters, Summary(point.metrics, point.reasons), point.repeat, point.blocks)
+        ArmPoint(
+            point.id, point.parameters, Summary(point.metrics, point.reasons), point.repeat,
+            point.blocks if point.turns == ORDER else (),  # turns beside another switch's arms say nothing of orders
+        )
         for point in sweep.measured
-    ]
+    ]  # fmt: skip
     return pair_orders(points, ORDER)
 
 

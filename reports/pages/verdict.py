@@ -25,10 +25,10 @@ _DO = {
     DEEPER_RING.name: "give the staging ring more slots (ring_slots)",
     IN_FLIGHT: "keep two steps in flight, so that the host works meanwhile (token_handoff: async_auto)",
 }
-_CHECKS = "How to measure each (in place of RECORDING: the recording or its run's folder)"
+_CHECKS = "How to measure each (RECORDING: this recording or its run's folder; --param repeats=5 gives intervals)"
 _NOTE = (
     "Predicted: by replay of the recorded steps with that one thing changed. At most: what no change of that kind can"
-    " exceed. Means; savings overlap and do not add up."
+    " exceed; it may save nothing. Means; savings overlap and do not add up."
 )
 
 

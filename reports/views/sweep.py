@@ -25,6 +25,7 @@ class SweepPoint:
     calibration  the calibration's name where device times are modelled, empty where they were measured
     href         the point's own page, relative to the sweep's; empty where there is none
     blocks       its turns, where it was measured side by side with others of its repeat
+    turns        the parameter in which those others differ
     """
 
     id: str
@@ -37,6 +38,7 @@ class SweepPoint:
     repeat: int = 0
     href: str = ""
     blocks: tuple[Block, ...] = ()
+    turns: str = ""
 
     @property
     def origin(self) -> str:

@@ -37,7 +37,8 @@ def test_the_window_is_divided_into_parts_that_close(export) -> None:
 
 def test_the_page_says_it_first(export) -> None:
     text = " ".join(render_capture(figures_of(host_bound(export)), "text").split())
-    assert text.index("Host-bound: the largest part of the devices' time passes before the host asks") < text.index("Four")
+    bound = "Host-bound: the largest part of the devices' time passes before the host asks"
+    assert text.index(bound) < text.index("Four")
     assert "(idle, not asked for yet 60.0 %, kernels 20.0 %, idle, asked for 20.0 % of 100 µs)" in text
     assert "2 kernels launched one by one: replay CUDA graphs" in text
 

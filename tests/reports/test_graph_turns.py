@@ -10,11 +10,11 @@ GRAPHS, ROWS = "runner.graph_mode", "workload.settings.num_reqs"
 METRICS = {"period_p50_ns": 1, "padding_token_share": 0.25}
 
 
-def point(mode: str, repeat: int = 0, period_ns: int = 0, rows: int = 8) -> SweepPoint:
+def point(mode: str, repeat: int = 0, period_ns: int = 0, rows: int = 8, turns: str = GRAPHS) -> SweepPoint:
     """A point of one block of four equal steps; without a period it is a run of its own."""
     blocks = (Block(0 if mode == "none" else 1, (period_ns,) * 4),) if period_ns else ()
     return SweepPoint(
-        f"{mode}{repeat}{rows}", {GRAPHS: mode, ROWS: rows}, metrics=METRICS, repeat=repeat, blocks=blocks,
+        f"{mode}{repeat}{rows}", {GRAPHS: mode, ROWS: rows}, metrics=METRICS, repeat=repeat, blocks=blocks, turns=turns,
     )
 
 
@@ -33,7 +33,8 @@ def test_separate_runs_have_no_figure() -> None:
 def test_turns_in_several_launches_have_an_interval() -> None:
     # GIVEN replay shorter by 30 and 32 us in two launches of one setting: 31 on the mean, 95 % 18.3 to 43.7
     points = [point("none", 0, 100_000), point("full", 0, 70_000), point("none", 1, 102_000), point("full", 1, 70_000)]
-    (found,) = in_turns(SweepView("s", tuple(points)), GRAPHS, "none", "full").took_turns
+    ((setting, found),) = in_turns(SweepView("s", tuple(points)), GRAPHS, "none", "full").took_turns
+    assert setting == ""
     assert (found.mean, found.launches) == (-31_000.0, 2)
     assert found.high is not None
     assert found.high < 0
@@ -44,3 +45,20 @@ def test_turns_in_several_launches_have_an_interval() -> None:
 def test_turns_in_one_launch_have_none() -> None:
     text = said(point("none", 0, 100_000), point("full", 0, 70_000))
     assert "in one launch, a replayed step's period less an eager one's is -30.0 µs: no interval" in text
+
+
+def test_turns_of_another_switch_say_nothing_of_this_one() -> None:
+    # GIVEN graph modes in processes of their own, in each of which two orders took turns
+    apart = {"turns": "runner.commit_order"}
+    points = (point("none", 0, 100_000, **apart), point("full", 0, 70_000, **apart))
+    found = in_turns(SweepView("s", points), GRAPHS, "none", "full")
+    assert (found.took_turns, found.apart) == ((), 1)
+
+
+def test_what_a_switch_is_worth_stands_first_where_its_values_took_turns() -> None:
+    points = [point("none", 0, 100_000), point("full", 0, 70_000), point("none", 1, 102_000), point("full", 1, 70_000)]
+    text = said(*points)
+    assert text.index("What the switch is worth, measured in turns") < text.index("Four questions")
+    assert "graph mode full less none: shorter, -31.0 µs a step (95 %: -43.7 µs to -18.3 µs, 2 launches)." in text
+    assert "graph mode full less none: -30.0 µs a step in one launch;" in said(*points[:2])
+    assert "measured in turns" not in said(point("none"), point("full"))
