@@ -15,7 +15,8 @@ from typing import Any
 from ...analysis.gate.matching import ONLY_POINT
 from ...errors import UsageError
 from .. import specs
-from ..axes import expand, parse_params, put, with_params
+from ..axes import expand, nothing_left, parse_params, put, with_params
+from ..excluding import Excludes
 from ..loading import Tree, load_tree
 from ..point import Choice
 from ..spec import resolve_paths
@@ -43,16 +44,26 @@ class Blocks:
 
 
 def points_of(arm: Arm, spec: Path | None, params: Sequence[str], steps: int) -> Points:
-    """Name -> tree of every point of `arm`; `spec`: what both arms measure unless they name their own (None: ours)."""
-    tree = _tree(arm.spec or spec)
+    """Name -> tree of every point of `arm`; `spec`: what both arms measure unless they name their own (None: ours).
+
+    A rule of `exclude` matches what the spec says and our defaults; what `auto` stands for is the arm's own to say.
+    """
+    own = _tree(arm.spec or spec)
     axes = {**parse_params(params), **{path: [value] for path, value in arm.switches.items()}}
-    base, choices = expand(with_params(tree, axes))
+    tree = with_params(own, axes)
+    base, choices = expand(tree)
+    excludes = Excludes(tree)
     points: dict[str, Tree] = {}
     for choice in choices:
+        if excludes.drop_unresolved(put(base, choice)):
+            continue
         name = _name(choice)
         if name in points:
             raise UsageError(f"--{arm.name}: two points are called {name}; axes must differ in what they choose")
         points[name] = _measured(put(base, choice), steps)
+    excludes.refuse_unused(tree, own)
+    if not points:
+        raise nothing_left()
     return points
 
 

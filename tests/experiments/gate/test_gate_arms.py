@@ -109,6 +109,17 @@ def test_points_are_named_by_what_their_axes_chose(tmp_path):
     assert tree["workload"]["seed"] == 3
 
 
+def test_excluded_points_are_those_of_a_sweep_defaults_included(tmp_path):
+    spec = tmp_path / "spec.yaml"
+    text = "grid: {workload.regime: [steady, churn]}\nexclude: [{workload.regime: churn, runner.staging: %s}]\n"
+    spec.write_text(text % "pinned_ring")  # which nobody states: it is the default
+    assert list(points_of(parse_arm("base", []), spec, [], 10)) == ["regime=steady"]
+    assert len(points_of(parse_arm("base", ["set:staging=pageable"]), spec, [], 10)) == 2
+    spec.write_text(text % "no_such")
+    with pytest.raises(UsageError, match="matches no point"):
+        points_of(parse_arm("base", []), spec, [], 10)
+
+
 def test_the_default_points():
     assert list(points_of(parse_arm("base", []), None, [], 10)) == ["num_reqs=16", "num_reqs=64"]
 
