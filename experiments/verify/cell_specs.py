@@ -28,19 +28,21 @@ class Turns:
     context      tokens of the shortest row. With two steps in flight so many that the forward outlasts all host work:
                  the device then binds, and shows a copy. Under synchronous scheduling few: host work is in every
                  period anyway, and its speed changes several times a second (`analysis.mirrored`): a round of three
-                 turns has to be over in some 30 ms
+                 turns has to be over in some 30 ms, and there have to be many
+    launches     of each cell
     blocks       of each arm, in rounds that mirror each other, of which the first `left_out` don't count
     steps        counted ones of a block, behind `settle` others
     """
 
     context: int
+    launches: int
     blocks: int
     left_out: int
     steps: int
     settle: int
 
 
-TURNS = {"sync": Turns(256, 100, 10, 3, 2), "async_auto": Turns(2048, 20, 2, 20, 3)}
+TURNS = {"sync": Turns(256, 3, 100, 10, 3, 2), "async_auto": Turns(2048, 1, 20, 2, 20, 3)}
 QUICK_BLOCKS = {"sync": 20, "async_auto": 4}
 
 
@@ -89,7 +91,7 @@ def _cell_spec(
         "device": device,
         "measure": {
             "interleave": "runner.commit_order", "blocks": blocks or turns.blocks, "block_steps": turns.steps,
-            "settle_steps": turns.settle, "device_events": events,
+            "settle_steps": turns.settle, "device_events": events, "repeats": 1 if blocks else turns.launches,
         },
         "grid": {"runner.commit_order": ["first", "last", "skip"], "runner.table_width": list(widths)},
         "zip": {f"runner.{name}": [road[name] for road in roads] for name in ("copy_stream", "device_buffers")},

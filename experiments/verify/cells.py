@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...analysis.arms import COPIES
 from ...analysis.blocks import Block
 from ...analysis.exposure import commit_step
-from ...analysis.mirrored import mirrored_difference
-from ...analysis.stats import Number
+from ...analysis.gauged import gauged_blocks, gauged_difference, pairs_of
+from ...analysis.mirrored import mirrored_differences
+from ...analysis.stats import Number, midmean
 from ...instrumentation.recording.reader import Recording
 from ..launch_groups import measure_launch
 from ..launches import launches
@@ -29,7 +30,9 @@ from .check import Check, Finding, Setting, exact, replaced, within
 
 LEAST_NS, SHARE = 8_000, 0.1
 Arms = Mapping[str, tuple[Measured, Sequence[Block]]]
-"""Commit order -> what it gave."""
+"""Commit order -> what it gave in one launch."""
+Key = tuple[int, str, str, bool]
+"""Width, hand-off, road, events: what one cell is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,36 +66,80 @@ class Cell:
         return f"{self.mib:g} MiB, {self.handoff}, {self.road}{'' if self.events else ', without events'}"
 
 
-def measured_cells(specs: Sequence[dict[str, Any]]) -> Iterator[Cell]:
-    """Every cell, measured in this process: one launch tells whether the replay agrees with what it replays."""
+def measured_cells(specs: Sequence[dict[str, Any]]) -> list[Cell]:
+    """Every cell, measured in this process. Launches of one cell are put together."""
     plan = make_plan([(f"verify-{at}", spec) for at, spec in enumerate(specs)], {})
+    found: dict[Key, list[_Launch]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for group in launches(plan.points):
             arms: dict[str, tuple[Measured, Sequence[Block]]] = {
                 point.spec.runner.commit_order: (measured, [_block(block) for block in blocks])
                 for point, _, measured, blocks in measure_launch(group, Path(folder), lambda: False)
             }
-            yield _cell(group[0].spec, arms)
+            key = _key(group[0].spec)
+            found.setdefault(key, []).append(_launch(key, arms))
+    return [_cell(key, measured) for key, measured in found.items()]
 
 
-def _cell(spec: PointSpec, arms: Arms) -> Cell:
-    runner, turns = spec.runner, {order: blocks for order, (_, blocks) in arms.items()}
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """What one launch of a cell gave: differences of steps (see `_cell`), and of arms with events the replay's."""
+
+    order: Sequence[Any]
+    skip: Sequence[Any]
+    replayed_ns: Number | None
+    copy_ns: Number | None
+    exposed: bool
+
+
+def _key(spec: PointSpec) -> Key:
+    runner = spec.runner
     road = {"copy_stream": runner.copy_stream, "device_buffers": runner.device_buffers}
-    left_out = TURNS[runner.token_handoff].left_out
-    cell = Cell(
-        width=int(runner.table_width or 0), handoff=runner.token_handoff,
-        road=next(name for name, values in ROADS.items() if values == road), events=spec.measure.device_events,
-        order_ns=mirrored_difference(turns["last"], turns["first"], left_out),
-        skip_ns=mirrored_difference(turns["first"], turns["skip"], left_out), replayed_ns=None, copy_ns=None,
-    )  # fmt: skip
-    if not cell.events:
-        return cell
-    metrics = [summary_of(arms[order][0])["metrics"] for order in ("first", "last")]
+    name = next(name for name, values in ROADS.items() if values == road)
+    return int(runner.table_width or 0), runner.token_handoff, name, spec.measure.device_events
+
+
+def _launch(key: Key, arms: Arms) -> _Launch:
+    _, handoff, _, events = key
+    left_out, turns = TURNS[handoff].left_out, {name: blocks for name, (_, blocks) in arms.items()}
+    order: Sequence[Any]
+    skip: Sequence[Any]
+    if handoff == "sync":
+        gauged = {name: gauged_blocks(one.recording, blocks) for name, (one, blocks) in arms.items()}
+        order = pairs_of(gauged["last"], gauged["first"], left_out)
+        skip = pairs_of(gauged["first"], gauged["skip"], left_out)
+    else:
+        order = mirrored_differences(turns["last"], turns["first"], left_out)
+        skip = mirrored_differences(turns["first"], turns["skip"], left_out)
+    if not events:
+        return _Launch(order, skip, None, None, exposed=False)
+    metrics = [summary_of(arms[name][0])["metrics"] for name in ("first", "last")]
     copies = [values[name] for values in metrics for name in COPIES if values.get(name) is not None]
-    return replace(
-        cell, replayed_ns=replayed_ns(arms["first"][0].recording, arms["last"][0].recording),
-        copy_ns=min(copies, default=None), exposed=metrics[0].get("exposed_p50_ns") is not None,
+    return _Launch(
+        order, skip, replayed_ns(arms["first"][0].recording, arms["last"][0].recording),
+        min(copies, default=None), metrics[0].get("exposed_p50_ns") is not None,
     )  # fmt: skip
+
+
+def _cell(key: Key, launches: Sequence[_Launch]) -> Cell:
+    """The host binds under synchronous scheduling: there its speed is gauged. With two steps in flight the device does:
+    there growth from step to step is cancelled.
+    """
+    width, handoff, road, events = key
+    order, skip = ([value for one in launches for value in getattr(one, name)] for name in ("order", "skip"))
+    difference = gauged_difference if handoff == "sync" else _halved
+    replayed = [one.replayed_ns for one in launches if one.replayed_ns is not None]
+    copies = [one.copy_ns for one in launches if one.copy_ns is not None]
+    return Cell(
+        width=width, handoff=handoff, road=road, events=events, order_ns=difference(order), skip_ns=difference(skip),
+        replayed_ns=sum(replayed) / len(replayed) if replayed else None, copy_ns=min(copies, default=None),
+        exposed=any(one.exposed for one in launches),
+    )  # fmt: skip
+
+
+def _halved(doubled: Sequence[int]) -> Number | None:
+    found = midmean(doubled)
+    return None if found is None else found / 2
 
 
 def replayed_ns(first: Recording, last: Recording) -> Number | None:
@@ -166,7 +213,7 @@ def _us(value_ns: Number | None) -> float:
 
 def _cells(setting: Setting) -> Sequence[Finding]:
     """Review (7)."""
-    return judged(list(measured_cells(cell_specs(setting.device, quick=setting.quick))))
+    return judged(measured_cells(cell_specs(setting.device, quick=setting.quick)))
 
 
 CHECKS = (

@@ -70,7 +70,7 @@ def test_copies_below_the_resolution_must_be_null():
 
 
 def test_its_points_can_be_resolved(monkeypatch):
-    monkeypatch.setattr(specs_module, "TURNS", dict.fromkeys(TURNS, Turns(16, 4, 2, 6, 1)))
+    monkeypatch.setattr(specs_module, "TURNS", dict.fromkeys(TURNS, Turns(16, 1, 4, 2, 6, 1)))
     specs = cell_specs("sim", quick=False, model="tiny")
     plan = make_plan([(f"verify-{at}", spec) for at, spec in enumerate(specs)], {})
     assert len(plan.points) == 3 * (2 + 2 * 2 * len(ROADS) + 2)
