@@ -67,7 +67,7 @@ def capture_of(trace: Trace, options: CaptureOptions) -> Capture:
     tables = tables_of(trace, found)
     alone = trace.processes[0] if len(trace.processes) == 1 else None
     meta = RecordingMeta(
-        source=trace.source, device="cuda", environment=dict(trace.environment),
+        source=trace.source, device=_device(trace), environment=dict(trace.environment),
         clocks=(ClockInfo(clock_id=CLOCKS[trace.clock], kind="measured", doc=_CLOCK_DOCS[trace.clock]),),
         configuration={
             **trace.facts, "absent": list(trace.absent), "steps_from": found.steps.family,
@@ -83,6 +83,13 @@ def capture_of(trace: Trace, options: CaptureOptions) -> Capture:
         (name, column.name) for name in TABLES for column in TABLES[name] if tables[name][column.name].null_count
     ]
     return Capture(explain_columns(nulls, meta), tables)
+
+
+def _device(trace: Trace) -> str:
+    """cpu for a trace of torch.profiler that names no GPU and has neither work of one nor calls. Work that nsys did not
+    trace may have run on a GPU all the same."""
+    seen = len(trace.device) or len(trace.copies) or "calls" not in trace.absent or trace.environment.get("gpu_name")
+    return "cuda" if trace.source == "nsys" or seen else "cpu"
 
 
 def _index_building(trace: Trace, options: CaptureOptions) -> list[str]:

@@ -131,7 +131,13 @@ class TestCategories:
     def test_a_trace_of_the_host_alone_has_no_device(self, kineto, made):
         with pytest.raises(MeasurementError, match="no GPU kernels"):
             read_capture(kineto([made.call(0, 5, "cudaLaunchKernel", 1)]))
-        assert len(read_capture(kineto([made.event("cpu_op", "aten::mm", 0, 5)])).tables["spans"]) == 1
+        capture = read_capture(kineto([made.event("cpu_op", "aten::mm", 0, 5)]))
+        assert (len(capture.tables["spans"]), capture.meta.device) == (1, "cpu")
+        assert "not applicable on device cpu" in {own.reason for own in capture.meta.diagnostics}
+        # a file that names a GPU, or has calls, is of a run on one
+        named = kineto([made.event("cpu_op", "aten::mm", 0, 5)], deviceProperties=[{"id": 0, "name": "H200"}])
+        called = kineto([made.kernel(0, 5), made.event("cpu_op", "aten::mm", 0, 5)], name="called.json")
+        assert [read_capture(path).meta.device for path in (named, called)] == ["cuda", "cuda"]
 
 
 class TestFiles:
