@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...analysis.captures.figures import CaptureFigures
 from ...analysis.captures.graphs import GraphFigures
@@ -14,6 +15,8 @@ from .capture_devices import device_name
 from .cells import count_column, number, table, us_column
 
 MOST = 30
+MOST_NAMES = 1_000
+"""A page with tens of thousands of names takes half a minute to make and tens of MB; the JSON has all of them."""
 _RANGE_DEVICE = (count_column("device operations"), us_column("device, summed"), us_column("first to last"))
 _NO_DELAY = "no work of this kind has its call"
 
@@ -112,7 +115,7 @@ def ranges_section(figures: CaptureFigures) -> Section:
         us_column("shortest"), us_column("longest"), *(_RANGE_DEVICE if figures.devices else ()),
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
-    for own in figures.ranges:
+    for own in figures.ranges[:MOST_NAMES]:
         host = (
             own.name, own.domain or "", process_name(own.pid, own.rank), Quantity(own.uses, "count"),
             Quantity(own.total_ns, "ns"), Quantity(own.min_ns, "ns"), Quantity(own.max_ns, "ns"),
@@ -122,9 +125,9 @@ def ranges_section(figures: CaptureFigures) -> Section:
             number(own.projected_ns, "ns", own.gpu_reason),
         )  # fmt: skip
         rows.append((*host, *(work if figures.devices else ())))
-    listed = table("Ranges and operators, children included", columns, rows)
-    filterable = Table(listed.caption, listed.columns, listed.rows, filterable=True)
-    return Section("ranges", "Ranges", (filterable, *basis(figures, CALLS)))
+    note = _more(len(figures.ranges), MOST_NAMES)
+    listed = table("Ranges and operators, children included", columns, rows, note=note)
+    return Section("ranges", "Ranges", (replace(listed, filterable=True), *basis(figures, CALLS)))
 
 
 def names_section(figures: CaptureFigures) -> Section:
@@ -146,7 +149,7 @@ def _names(caption: str, found: Sequence[NameFigures]) -> Table:
             own.name, own.kind, Quantity(own.n, "count"), Quantity(own.total_ns, "ns"), number(own.p50_ns, "ns"),
             Quantity(own.min_ns, "ns"), Quantity(own.max_ns, "ns"),
         )
-        for own in found
+        for own in found[:MOST_NAMES]
     ]  # fmt: skip
-    listed = table(f"{caption} by name", columns, rows)
-    return Table(listed.caption, listed.columns, listed.rows, filterable=True)
+    listed = table(f"{caption} by name", columns, rows, note=_more(len(found), MOST_NAMES))
+    return replace(listed, filterable=True)

@@ -8,6 +8,7 @@ from stepscope.analysis.captures.figures import capture_figures
 from stepscope.instrumentation.sources import read_capture
 from stepscope.reports import render_capture
 from stepscope.reports.document import Chart, Missing, Table, Words
+from stepscope.reports.pages import capture_host
 from stepscope.reports.pages.capture import capture_document
 from stepscope.reports.views.capture_timeline import capture_timelines
 
@@ -178,3 +179,19 @@ def test_graph_launches_are_counted_however_their_work_was_recorded():
     assert told["node.sqlite"]["graph launches"].endswith("kernels recorded one by one)")
     assert told["graph.sqlite"]["graph launches"].endswith("replays recorded whole)")
     assert not any(own["graph launches"].startswith("0") for own in told.values())
+
+
+def test_a_page_shows_the_longest_of_many_names(kineto, made, monkeypatch):
+    # GIVEN more names of kernels and of ranges than a page shows
+    monkeypatch.setattr(capture_host, "MOST_NAMES", 3)
+    events = [made.kernel(100 * n, 10 + n, n + 1, name=f"k{n}") for n in range(5)]
+    events += [made.call(100 * n, 5, "cudaLaunchKernel", n + 1) for n in range(5)]
+    events += [made.event("user_annotation", f"r{n}", 100 * n, 50 + n) for n in range(5)]
+    document = page(kineto(events))
+    # THEN the longest are there, and the page says of how many
+    for id_, title, expected in (("names", "name", ["k4", "k3", "k2"]), ("ranges", "range", ["r4", "r3", "r2"])):
+        found = section(document, id_)
+        assert [row[title] for row in rows_of(found)] == expected
+        assert next(block for block in found.blocks if isinstance(block, Table)).note == (
+            "The 3 with the longest totals of 5."
+        )
