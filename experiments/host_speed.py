@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 SLOW = 1.15
 """From so many times the shortest gauge on, a core is slow."""
-REST_S, RESTS = 0.003, 5
+REST_S, RESTS = 0.003, 2
 """A slow core rests so long, so often at most; then the turn is taken anyway, and its gauge tells."""
 _ENTRIES, _TRIES = 300, 3
 
