@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -146,4 +147,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     if mistaken:
         say(mistaken)
         return 2
-    return guarded(lambda: app(arguments, prog_name="perf", standalone_mode=False), debug=debug)
+    try:
+        code = guarded(lambda: app(arguments, prog_name="perf", standalone_mode=False), debug=debug)
+    except KeyboardInterrupt:  # the second one, while the first was told
+        code = INTERRUPTED
+    if argv is None and code == INTERRUPTED:
+        end_interrupted()
+    return code
+
+
+def end_interrupted() -> None:
+    """Before a program ends with 130: one more Ctrl-C changes nothing.
+
+    CPython ends by SIGINT, not with the exit code, where a Ctrl-C broke into an `exec` (imports run many), caught or
+    not; an `exec` that comes to its end resets that.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    exec("")

@@ -23,6 +23,7 @@ from .point import Choice
 from .spec import SOURCES, resolve_paths
 
 if TYPE_CHECKING:
+    from .loop import LoopOutcome
     from .measure import Measured
 
 RESULTS = Path("out")
@@ -109,7 +110,7 @@ def run_single(
         )  # fmt: skip
     wall_s = time.perf_counter() - started
     record = {
-        "id": point.id, "status": "ok", "wall_s": round(wall_s, 3), "parameters": parameters(point.spec),
+        "id": point.id, **_ended(measured.outcome), "wall_s": round(wall_s, 3), "parameters": parameters(point.spec),
         "outcome": dataclasses.asdict(measured.outcome), **summary_of(measured),
     }  # fmt: skip
     write_atomically(folder / "summary.json", json.dumps(record, indent=1) + "\n")
@@ -129,6 +130,13 @@ def run_single(
     if outcome.stopped == "interrupted":
         lines.append("interrupted: the report covers the steps up to here")
     return RunOutcome("\n".join(lines), 130 if outcome.stopped == "interrupted" else 0)
+
+
+def _ended(outcome: LoopOutcome) -> dict[str, str]:
+    """`ok`, or that it was interrupted: a part of a run is no result that anything else is compared with."""
+    if outcome.stopped != "interrupted":
+        return {"status": "ok"}
+    return {"status": "interrupted", "reason": f"interrupted after {outcome.num_steps} steps"}
 
 
 def answers_line(measured: Measured) -> str:
