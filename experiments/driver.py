@@ -148,7 +148,8 @@ class Driver:
                 shutil.rmtree(outcome.folder, ignore_errors=True)
             return
         if outcome.kind in STOPS_SWEEP:
-            raise UsageError(f"{self._store.root}: {point.title} could not be stored: {outcome.reason}; {self._mend()}")
+            told = f"{self._store.root}: {point.title} could not be stored: {outcome.reason}"
+            raise UsageError(f"{told}; {self._store.mend}")
         result = PointResult(point, outcome.status, outcome.reason, outcome.wall_s, outcome.kind)
         if outcome.kind == "oom":
             self._dominance.add(point)
@@ -167,19 +168,13 @@ class Driver:
         record: dict[str, Any] = {"parameters": parameters(point.spec)}
         if outcome is not None:
             record |= {**outcome.record, **_attempt(worker)}
-        try:
+        with self._store.writing(point.title):
             folder = outcome.folder if outcome is not None and outcome.folder is not None else self._store.begin(point)
             if worker.get("output"):
                 (folder / "output.log").write_text(f"{worker['output']}\n", encoding="utf-8")
             self._store.finish(folder, result, record)
             self._tables.add(point)
-        except OSError as error:
-            told = f"{error.filename or self._store.root}: {error.strerror or error}"
-            raise UsageError(f"{told}: {point.title} could not be stored; {self._mend()}") from error
         self._observer.point_finished(result)
-
-    def _mend(self) -> str:
-        return f"make room, then go on with: perf sweep --resume --out {self._store.root}"
 
 
 def _attempt(worker: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,8 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -56,7 +57,11 @@ class SweepStore:
         if (root / "plan.json").exists():
             raise UsageError(f"{root}: holds a sweep already; add --resume to go on with it, or choose another --out")
         make_writable(root / "points")
-        write_atomically(root / "plan.json", plan.to_json())
+        try:
+            write_atomically(root / "plan.json", plan.to_json())
+        except OSError as error:  # nothing is there yet that could be gone on with
+            told = f"{root / 'plan.json'}: cannot be written ({error.strerror or error})"
+            raise UsageError(f"{told}; make room there, or choose another folder with --out") from error
         return cls(root, plan)
 
     @classmethod
@@ -80,6 +85,20 @@ class SweepStore:
             )
         make_writable(root / "points")
         return cls(root, stored)
+
+    @contextmanager
+    def writing(self, what: str) -> Iterator[None]:
+        """A disk that takes nothing more becomes a UsageError that says how to go on. `what` was to be stored."""
+        try:
+            yield
+        except OSError as error:
+            told = f"{error.filename or self.root}: {error.strerror or error}: {what} could not be stored"
+            raise UsageError(f"{told}; {self.mend}") from error
+
+    @property
+    def mend(self) -> str:
+        """What to do when the disk is full."""
+        return f"make room, then go on with: perf sweep --resume --out {self.root}"
 
     def clear_work(self) -> Path:
         """Drop what a killed driver left unfinished; where to measure. Only for whoever holds the lock."""

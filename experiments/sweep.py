@@ -169,7 +169,8 @@ def run_sweep(
         scratch = store.clear_work()
         engine = check_engine(store, options)
         tables = DataSet(store)
-        tables.sync(lock.beat)
+        with store.writing("the tables of all points"):
+            tables.sync(lock.beat)
         missing = [point for point in store.plan.points if store.status(point) != "ok"]
         workers = make(scratch)
         observer.started(len(store.plan.points), len(store.plan.points) - len(missing))
@@ -186,7 +187,8 @@ def run_sweep(
             workers.close()
             store.clear_work()
             observer.ended()
-        tables.write_summary()
+        with store.writing("the table of all points"):
+            tables.write_summary()
     return SweepOutcome(len(store.done()), tally.num_failed, tally.interrupted, tally.num_skipped, tally.stopped)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from stepscope.errors import UsageError
 from stepscope.experiments import sweep as sweep_module
+from stepscope.experiments.data_set import DataSet
 from stepscope.experiments.driver import SweepOptions, stop_rules
 from stepscope.experiments.plan import Plan, make_plan
 from stepscope.experiments.store import PointResult, SweepStore
@@ -255,6 +256,41 @@ def test_a_full_disk_ends_the_sweep_with_a_line_that_says_how_to_go_on(
     # AND afterwards it goes on
     outcome, _, launcher = run(plan_of(seed=[0, 1, 2]), {})
     assert (launcher.started, outcome.num_ok) == ([1, 2], 3)
+
+
+@pytest.mark.parametrize(
+    ("step", "what"), [("sync", "the tables of all points"), ("write_summary", "the table of all points")]
+)
+def test_a_disk_that_is_full_before_or_behind_the_points_says_the_same(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, what: str
+) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(DataSet, step, lambda *_: no_room())
+        with pytest.raises(UsageError) as caught:
+            run(plan_of(seed=[0, 1]), {})
+    root = tmp_path / "sweep"
+    assert str(caught.value) == (
+        f"/disk/x: No space left on device: {what} could not be stored;"
+        f" make room, then go on with: perf sweep --resume --out {root}"
+    )
+    assert not (root / "sweep.lock").exists()
+    assert run(plan_of(seed=[0, 1]), {})[0].num_ok == 2
+
+
+def test_a_plan_that_cannot_be_written_leaves_nothing_to_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepscope.experiments.store.write_atomically", lambda *_: no_room())
+    plan = tmp_path / "sweep" / "plan.json"
+    with pytest.raises(UsageError) as caught:
+        SweepStore.create(tmp_path / "sweep", plan_of(seed=[0]))
+    told = f"{plan}: cannot be written (No space left on device); make room there, or choose another folder with --out"
+    assert str(caught.value) == told
+    assert not plan.exists()
+
+
+def no_room() -> None:
+    raise OSError(errno.ENOSPC, "No space left on device", "/disk/x")
 
 
 def test_a_worker_that_meets_a_full_disk_ends_the_sweep(run: Run) -> None:
