@@ -45,7 +45,7 @@ from stepscope.reports.jsonable import plain
 SERIES_PAIRS = 2
 FORWARD = "forward_span_p50_ns"
 PLANTED = "planted"
-POINTS = {"decode-8x6144": (8, 6144), "decode-16x3072": (16, 3072)}  # name -> (requests, tokens of a prompt)
+POINTS = {"decode-16x3072": (16, 3072), "decode-32x1536": (32, 1536)}  # name -> (requests, tokens of a prompt)
 """Long contexts and two steps in flight: the device is what takes the time. A host on these machines changes its speed
 by 1.8 several times a second, so blocks of 50 host-bound steps of 1 ms differ by 10 to 30 %."""
 MOST_SERIES = 26
@@ -317,7 +317,7 @@ def main() -> int:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--launches", type=int, default=3)
     parser.add_argument("--fresh", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=92.0, help="that all of it may take")
+    parser.add_argument("--seconds", type=float, default=200.0, help="that all of it may take")
     parser.add_argument("--reserve", type=float, default=0.0, help="seconds that are left to fresh ones")
     parser.add_argument("--shrink", type=int, default=1)
     parser.add_argument("--join", type=Path, nargs="+", help="judge the raw blocks of these results as one run")
