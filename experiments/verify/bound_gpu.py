@@ -33,8 +33,8 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 """An empty forward behind synchronous scheduling; a forward longer than all host work, with two steps in flight.
 
-steps          of a run. On an H200 20 host-bound runs of 640 steps differed by 38.7 to 61.4 us (standard deviation 4.7),
-               for the speed of its host changes
+steps          of a run. On an H200 20 host-bound runs of 640 steps were moved by 38.7 to 61.4 us (standard deviation
+               4.7), for the speed of its host changes
 session_runs   runs of one session at most: its requests must not outgrow the model, nor make the forward long
 """
 
