@@ -1,8 +1,8 @@
-"""How fast this core is just now. On a shared machine it flips: a neighbour on its sibling thread makes all the host's
-work 1.8 times as long for some tenths of a second, on both H200 machines that were looked at.
+"""How fast this core is just now. On a shared machine it flips: all the host's work takes 1.8 times as long for tenths
+of a second or for seconds (on two H200 machines; a neighbour on the sibling thread would do that).
 
 A turn that such a phase falls into is compared with nothing of the other phase: before each turn the core is gauged by
-a fixed piece of work, a slow one is given some milliseconds of rest (it often wakes up beside nobody), and each turn
+a fixed piece of work, a slow one is given some milliseconds of rest (it may wake up on a better place), and each turn
 keeps what the gauge said before and after it.
 """
 

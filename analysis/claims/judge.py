@@ -167,8 +167,15 @@ def _state(finding: Finding, interval: Interval, precise: bool | None) -> State:
     above = finding.high is not None and interval.low > finding.high
     if below or above:
         return "broken"
-    known = precise and finding.allows(interval.mean, interval.mean)
+    known = precise and not _wider(interval, finding) and finding.allows(interval.mean, interval.mean)
     return "met" if known or finding.allows(interval.low, interval.high) else "open"
+
+
+def _wider(interval: Interval, finding: Finding) -> bool:
+    """Whether the interval is wider than what the claim says, where that has two ends."""
+    if finding.low is None or finding.high is None or interval.low is None or interval.high is None:
+        return False
+    return interval.high - interval.low > finding.high - finding.low
 
 
 def _verdict(findings: Sequence[Judged], unmet: str) -> Verdict:

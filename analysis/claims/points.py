@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 PERIOD = "period_ns"
 Values = tuple[int | None, ...]
 QUICK = ALIKE = 1.15
-"""A neighbour on the sibling thread makes the host 1.8 times as slow: up to here it had none, and up to this ratio two
-turns were treated alike."""
+"""A host is at its best or, by phases, 1.8 times as slow: up to here it was at its best, and up to this ratio two turns
+met the same host."""
 
 
 @dataclass(frozen=True, slots=True)

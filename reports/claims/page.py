@@ -23,18 +23,20 @@ How to read it
   its own that goes through all claims; the launches live side by side as well and measure one after another. A figure
   is made within a launch, from turns of the same round (halfway between the medians of the rounds A B and of those
   B A); shown are the mean over launches and Student's 95 % interval of it.
-- A core of these machines is 1.8 times as slow while its sibling thread has work of others, for a tenth of a second or
-  for seconds. A fixed piece of Python gauges it before and behind each turn. A figure of the host is of the rounds in
+- A core of these machines runs at full speed or 1.8 times as slow, for a tenth of a second or for seconds, for reasons
+  outside of it. A fixed piece of Python gauges it before and behind each turn. A figure of the host is of the rounds in
   which both arms met an equally fast core, within 15 %; that of a stage which is the host's alone (E5, E7, E8, E9) of
-  the turns in which the core was within 15 % of the best of the run, and a launch without any has none. Figures of the
-  device, and premises, are of all turns.
+  the turns in which the core was within 15 % of the best of the run, and a launch with too few of them has none.
+  Figures of the device, and premises, are of all turns.
 - A range in column *claimed* is what the claim says. A figure contradicts it (**broken**) when its interval lies wholly
   outside; it is **met** when the interval lies within, or when its middle does and it is narrow enough; else it is
   **open**.
 - An interval is narrow enough when half of it is at most 5 us or 2 % of the times behind the figure (of the longer arm
-  for a difference; passed on where figures are divided). Column *half-width* gives both; `!` marks a wider one.
+  for a difference; passed on where figures are divided), and when it is no wider than a claim of two ends. Column
+  *half-width* gives half of it and the first bound; `!` marks a wider one. Fewer launches than the claim's are told.
 - A claim **holds** when all its figures are met, **holds where** some are met, and **does not hold** (where) when some
-  are broken and none is met. A launch that does not meet a premise is left out; where most do not, the claim is undecided.
+  are broken and none is met. A launch that does not meet a premise is left out; where most do not, the claim is
+  undecided.
 - *expected* is what was written down before anything was measured. *host* marks figures of the host's time: they differ
   between machines, and two runs are compared by the ratio of the arms.
 """
@@ -84,8 +86,8 @@ def _verdicts(runs: Sequence[RunView]) -> str:
 
 def _claim(judged: JudgedClaim) -> str:
     claim = judged.claim
-    rows = [_row(one, one.finding.name, _state(one)) for one in judged.findings]
-    rows += [[*_row(one, f"premise: {one.finding.name}", _met_in(one))[:3], "", "", _met_in(one)]
+    rows = [_row(one, one.finding.name, _state(one), judged.launches) for one in judged.findings]
+    rows += [[*_row(one, f"premise: {one.finding.name}", "")[:3], "", "", _met_in(one)]
              for one in judged.premises]  # fmt: skip
     titles = ("figure", "claimed", "measured (95 %)", "half-width", "expected", "")
     return "\n".join([
@@ -101,10 +103,13 @@ def _launches(judged: JudgedClaim) -> str:
     return f"{judged.launches}{f', and {left_out} left out that did not meet a premise' if left_out else ''}"
 
 
-def _row(judged: Judged, name: str, state: str) -> list[str]:
+def _row(judged: Judged, name: str, state: str, launches: int = 0) -> list[str]:
+    count = 0 if judged.interval is None else judged.interval.launches
+    of = f", {count} launches" if 1 < count < launches else ""
     host = " *(host)*" if judged.finding.bound == "host" else ""
     return [
-        f"{name}{host}", range_words(judged), found_words(judged), width_words(judged), judged.finding.expected, state,
+        f"{name}{host}", range_words(judged), f"{found_words(judged)}{of}", width_words(judged),
+        judged.finding.expected, state,
     ]  # fmt: skip
 
 

@@ -32,6 +32,7 @@ def data(*differences_us: float, base_us: float = 100) -> ClaimData:
         (None, None, (80, 81), "shown"),
         (-5, 5, (0.5, -0.5, 0, 0.2), "met"),
         (-5, 5, (9, 10, 11, 10), "broken"),
+        (-1, 1, (0.1, 2, -2, 0), "open"),  # within 5 us, but wider than what is claimed
         (None, -5, (-40, -60, -50, -45), "met"),  # wide, but inside
         (60, 100, (107, 108, 106, 107), "broken"),  # more than was claimed is not what was claimed
         (60, None, (80,), "open"),  # one launch has no interval
