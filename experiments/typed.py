@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import re
 import types
 import typing
@@ -33,9 +34,15 @@ def _inner_dataclass(hint: object) -> type | None:
     return None
 
 
+@functools.cache
+def _hints(cls: type) -> Mapping[str, Any]:
+    """Evaluated once a class: most of the time of planning went there."""
+    return typing.get_type_hints(cls)
+
+
 def refuse_unknown_keys(cls: type, tree: Mapping[str, Any], where: str) -> None:
     """Raise UsageError for the first key in `tree`, at any depth, that is no field of its dataclass."""
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     for key, value in tree.items():
         if key not in hints:
             raise unknown("key", key, hints, where)
@@ -53,7 +60,7 @@ def _choices(cls: type, path: list[str]) -> str:
     hint: Any = cls
     for name in path:
         owner = _inner_dataclass(hint)
-        hint = typing.get_type_hints(owner).get(name) if owner else None
+        hint = _hints(owner).get(name) if owner else None
     options = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
     known = [str(value) for option in options for value in _literals(option)]
     if not known:
