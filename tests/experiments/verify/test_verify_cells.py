@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+from stepscope.errors import UsageError
 from stepscope.experiments.plan import make_plan
 from stepscope.experiments.resolve import workload_of
 from stepscope.experiments.verify import cell_specs as specs_module
@@ -80,3 +82,10 @@ def test_its_points_can_be_resolved(monkeypatch):
     assert len({length // 16 for length in lengths}) == 8
     # AND rounds come with their mirror images
     assert all(turns.blocks % 2 == turns.left_out % 2 == 0 for turns in TURNS.values())
+
+
+def test_a_case_with_prompts_in_it_has_no_arm_without_copies():
+    one, *_ = cell_specs("sim", quick=True, model="tiny", context=16)
+    one["workload"]["case"] = "cells=4*1@64,16"
+    with pytest.raises(UsageError, match=r"case cells=.* changes its rows; use it with .*a case of decodes alone"):
+        make_plan([("verify", one)], {})
