@@ -25,4 +25,24 @@ def unseen_work(rows: CaptureRows, launches: Launches) -> str | None:
     tied = (launches.call >= 0).any() and not (rows.device.kind == KIND_GRAPH).any()
     if len(graphs) and tied and not np.isin(launches.call, graphs).any():
         return f"none of {len(graphs)} graph launches left a replay or a kernel in the capture"
-    return None
+    return _lost_copies(rows, launches) or _nowhere(rows)
+
+
+def _lost_copies(rows: CaptureRows, launches: Launches) -> str | None:
+    """Calls that copied, and no copy. HIP copies some memory by kernels."""
+    if len(rows.copies):
+        return None
+    calls = np.setdiff1d(np.flatnonzero(launches.is_copy_call), launches.call)
+    names = {rows.names[name] for name in np.unique(rows.host.name[calls]).tolist()}
+    if not names or any(name.startswith("hip") for name in names):
+        return None
+    return f"{len(calls)} calls copied and no copy is in the capture"
+
+
+def _nowhere(rows: CaptureRows) -> str | None:
+    """Work that says not on which of the devices it ran."""
+    unknown = [place for place, device in enumerate(rows.devices) if device.device == "unknown"]
+    lost = np.isin(rows.work.device, unknown)
+    if not unknown or lost.all() or not lost.any():
+        return None
+    return f"{int(lost.sum())} kernels, copies and memsets do not tell their device"

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from ....errors import MeasurementError, UsageError
 from ..links import lacks_kernels
-from ..trace import CopyRows, DeviceRows, HostRows, Note, Trace
+from ..trace import CALLS as KINDS_OF_CALLS
+from ..trace import KERNEL, RANGE, CopyRows, DeviceRows, HostRows, Note, Trace
 from . import about
 from .activities import (
     COPIES,
@@ -27,7 +30,6 @@ from .nvtx import TABLE as RANGES
 from .nvtx import range_rows
 
 _KNOWN = (KERNELS, COPIES, MEMSETS, GRAPHS, CALLS, RANGES)
-_ABSENT = {"kernels": KERNELS, "copies": COPIES, "calls": CALLS, "ranges": RANGES}
 
 
 def read_export(path: Path) -> Trace:
@@ -61,10 +63,19 @@ def _read(database: Database, path: Path) -> Trace:
     return Trace(
         source="nsys", processes=reading.processes.listed(), devices=devices, names=reading.names.texts(),
         host=host, device=device, copies=copies, clock="session",
-        absent=tuple(name for name, table in _ABSENT.items() if not database.count(table)),
+        absent=_absent(host, device, copies),
         environment=about.environment(database), facts=about.facts(database) | {"invalid_rows": dict(reading.invalid)},
         notes=(*about.diagnostics(database), *_invalid(reading)),
     )
+
+
+def _absent(host: HostRows, device: DeviceRows, copies: CopyRows) -> tuple[str, ...]:
+    """Kinds of rows of which the export has none, or none with usable times."""
+    found = {
+        "kernels": bool((device.kind == KERNEL).any()), "copies": len(copies) > 0,
+        "calls": bool(np.isin(host.kind, KINDS_OF_CALLS).any()), "ranges": bool((host.kind == RANGE).any()),
+    }  # fmt: skip
+    return tuple(name for name, there in found.items() if not there)
 
 
 def _settled(

@@ -1,5 +1,8 @@
 """Captures in which work ran that stands in no row: no idle time, no exposed copy is made up from that."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 from stepscope.analysis.captures.figures import capture_figures
 from stepscope.errors import MeasurementError
@@ -129,3 +132,46 @@ class TestWithoutCalls:
         assert [(own.busy_ns, own.idle_ns) for own in found.devices] == [(400, 800)]
         for text in all_formats(found):
             assert "the capture has no calls of CUDA" in " ".join(text.split())
+
+
+class TestWorkThatIsNowhere:
+    """Re-cut exports: the table of copies is gone, or the column that tells the device."""
+
+    @pytest.fixture
+    def cut(self, export):
+        export.call(0, 5, "cudaLaunchKernel_v7000", correlation=1)
+        export.kernel(10, 20, correlation=1)
+        export.call(20, 25, "cudaMemcpyAsync_v3020", correlation=2)
+        export.copy(30, 60, correlation=2)
+        export.kernel(100, 110, correlation=3)
+
+        def execute(statement):
+            with closing(sqlite3.connect(export.path)) as database:
+                database.execute(statement)
+                database.commit()
+            return figures(export.path)
+
+        return execute
+
+    @pytest.mark.parametrize(
+        "statement",
+        ["DROP TABLE CUPTI_ACTIVITY_KIND_MEMCPY", "ALTER TABLE CUPTI_ACTIVITY_KIND_MEMCPY DROP COLUMN start"],
+    )
+    def test_copies_that_left_nothing_are_no_idle_time(self, cut, statement):
+        found = cut(statement)
+        assert [(own.busy_ns, own.idle_ns, own.kernel_union_ns) for own in found.devices] == [(None, None, 20)]
+        assert unsaid(found, "busy, idle") == ["1 calls copied and no copy is in the capture"]
+
+    def test_work_of_an_unknown_device_is_no_idle_time_of_the_others(self, cut):
+        found = cut("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN deviceId")
+        assert {(own.device, own.idle_ns, own.kernel_union_ns) for own in found.devices} == {
+            ("0", None, 0), ("unknown", None, 20),
+        }  # fmt: skip
+        assert unsaid(found, "busy, idle") == ["2 kernels, copies and memsets do not tell their device"]
+
+    def test_the_whole_export_tells_it(self, cut):
+        assert [(own.busy_ns, own.idle_ns) for own in cut("SELECT 1").devices] == [(50, 50)]
+
+    def test_calls_without_times_are_none(self, cut):
+        found = cut("ALTER TABLE CUPTI_ACTIVITY_KIND_RUNTIME DROP COLUMN start")
+        assert unsaid(found, "calls")
