@@ -95,7 +95,9 @@ class ClaimData:
             failed = [point.reason for point in points if not point.turns]
             if failed:
                 return f"arm {arm}: {failed[0]}"
-        return "no step of these arms has such a figure"
+        slow = any(not turn.quick for arm in arms for point in self._of(where, arm) for turn in point.turns)
+        rest = "; the host was not at its best in enough turns" if slow else ""
+        return f"no step of these arms has such a figure{rest}"
 
     def _elsewhere(self, where: Where, arm: str) -> str:
         """The same arm in the cell that differs least: what a run of an earlier spec has."""
