@@ -72,7 +72,7 @@ def texts_without_drafts() -> dict[str, np.ndarray]:
     return TEXTS
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=16, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(case=CASES, road=CORRECTIONS, state=STATES, resets=st.sets(st.integers(0, 25), max_size=3))
 def test_any_drafts_leave_the_text_as_it_is(case, road, state, resets) -> None:
     right = texts_without_drafts()
