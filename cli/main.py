@@ -37,7 +37,7 @@ app = typer.Typer(
     name="perf",
     help="Where the time of an LLM inference step goes: host and device, copies, pinned buffers, CUDA graphs.",
     epilog="Exit codes: 0 done, 1 a regression or a broken invariant, 2 usage or unusable input, 3 measurement failed,"
-    " 4 inconclusive, 5 incomparable, 70 internal error, 130 interrupted. --debug, anywhere, shows the traceback of an error.",
+    " 4 inconclusive, 5 incomparable, 70 internal error, 130 interrupted. --debug anywhere: with the traceback.",
     add_completion=False,
     rich_markup_mode=None,  # rich costs more than the whole budget of --help
     pretty_exceptions_enable=False,

@@ -1,6 +1,6 @@
 """Mutated captures: cut, bits flipped, types swapped. Never a traceback, never a negative total.
 
-`make fuzz` runs 20,000 mutations; the suite 160. STEPSCOPE_FUZZ_PIECE=n takes others: 20,000 can be run in pieces.
+`make fuzz` runs 20,000 mutations; the suite 300. STEPSCOPE_FUZZ_PIECE=n takes others: 20,000 can be run in pieces.
 """
 
 import gzip
@@ -15,7 +15,7 @@ from stepscope.analysis.captures.figures import capture_figures
 from stepscope.errors import StepscopeError
 from stepscope.instrumentation.sources import CaptureOptions, read_capture
 
-MUTATIONS = int(os.environ.get("STEPSCOPE_FUZZ", "160"))
+MUTATIONS = int(os.environ.get("STEPSCOPE_FUZZ", "300"))
 PIECE = 1000 * int(os.environ.get("STEPSCOPE_FUZZ_PIECE", "0"))
 SALVAGE = CaptureOptions(salvage=True)
 JSON_VALUES = (None, 0, -1, 1e300, 2**70, "x", "", [], {}, True, "12", 3.5, [1, {}])
