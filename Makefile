@@ -43,7 +43,7 @@ ray-tests: $(STAMP) ## sweeps on a Ray cluster of three nodes on this machine, a
 sweep-scale: $(STAMP) ## what a sweep costs beside its points, on this machine
 	$(BIN)/python benchmarks/sweep_scale.py local
 
-gate-real: $(STAMP) ## the gate with real processes on this machine: ten self-comparisons, +5 % planted, about half an hour
+gate-real: $(STAMP) ## the gate with real processes on this machine: ten self-comparisons, +5 % planted, about a quarter of an hour
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/gate_end_to_end.py
 
 check: $(STAMP) view ## lint, types and import contracts

@@ -5,9 +5,9 @@
     3  the tree against itself, ten times: none may end with 1, at least seven with 0
     4  the tree against the planted one: must end with 1 and name the phase and the range (after the first of 3)
 
-The gate runs from the unpacked tree as well, so nothing that is edited meanwhile is measured. It takes about half an
-hour on a quiet machine; --scratch DIR goes on with what is there. benchmarks/results/gate/end_to_end.{json,md} say what
-was found and what else the machine did.
+The gate runs from the unpacked tree as well, so nothing that is edited meanwhile is measured. It takes about a quarter
+of an hour on a quiet machine; --scratch DIR goes on with what is there. benchmarks/results/gate/end_to_end.{json,md}
+say what was found and what else the machine did.
 """
 
 from __future__ import annotations
