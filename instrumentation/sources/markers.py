@@ -35,8 +35,8 @@ class Marker:
 OWN_PREFIX = "stepscope: "
 """Before the names of our probe's ranges in traces of torch.profiler, which has no domains."""
 
-FAMILIES = ("stepscope", "vllm", "sglang", "mapped", "pytorch")
-"""The first family that a capture has marks its steps."""
+FAMILIES = ("stepscope", "sglang", "vllm", "mapped", "pytorch")
+"""The first family that a capture has marks its steps. SGLang runs with names of vLLM's form inside its own exist."""
 
 
 def marker_of(name: str, domain: str | None = None) -> Marker | None:

@@ -227,6 +227,15 @@ class TestSteps:
         assert steps["window_ns"].tolist() == [45_000, 115_000]
         assert steps["kernels"].tolist() == [2, 2]
 
+    def test_a_step_of_sglang_with_a_name_of_vllms_form_inside(self, kineto, made):
+        path = kineto([
+            made.event("user_annotation", "step[DECODE bs=2]", 0, 100),
+            made.event("user_annotation", "execute_2_context_0(sq0sk0)_generation_2(sq2sk9)", 20, 60),
+            made.call(90, 5, "cudaLaunchKernel", 1), made.kernel(96, 5, 1),
+        ])  # fmt: skip
+        (step,) = figures(path).steps.to_dict("records")
+        assert (step["start_ns"], step["num_reqs"], step["kernels"]) == (0, 2, 1)
+
     def test_phases_are_told_by_ranges(self, kineto, made):
         path = kineto([
             made.event("user_annotation", "execute_context_0(0)_generation_4(4)", 0, 60),
