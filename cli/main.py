@@ -33,7 +33,19 @@ from .verify import verify
 INTERRUPTED = 130
 INTERNAL = 70
 
-app = typer.Typer(
+
+class _Verbs(typer.Typer):
+    """The verbs, read once a process: typer reads every verb's options again at each call, 0.1 s."""
+
+    @functools.cached_property
+    def _command(self) -> Callable[..., object]:
+        return typer.main.get_command(self)
+
+    def __call__(self, *arguments: object, **options: object) -> object:
+        return self._command(*arguments, **options)
+
+
+app = _Verbs(
     name="perf",
     help="Where the time of an LLM inference step goes: host and device, copies, pinned buffers, CUDA graphs.",
     epilog="Exit codes: 0 done, 1 a regression or a broken invariant, 2 usage or unusable input, 3 measurement failed,"
