@@ -184,6 +184,8 @@ class Database:
             ).fetchone()
             if not row[0]:
                 return
+            if row[1] <= last:  # of a damaged table; from there it would begin again, and for ever
+                raise sqlite3.DatabaseError(f"row numbers of {table} do not ascend")
             block = parse_integers(row[2:], row[0])
             yield block if block is not None else self._one_by_one(inner, last, len(expressions))
             last = row[1]

@@ -1,6 +1,8 @@
 """nsys exports: lazy tables, version suffixes, re-cut subsets, names, domains, diagnostics, and what is no export."""
 
 import sqlite3
+from contextlib import closing
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -224,6 +226,27 @@ class TestTablesWithoutRowNumbers:
             run(f"INSERT INTO {table} SELECT rowid, * FROM moved_{table}")
         filled._connection.commit()
         assert all(table.equals(wanted[name]) for name, table in read_capture(filled.path).tables.items())
+
+
+def test_row_numbers_that_go_back_are_damage_and_no_endless_reading(tmp_path):
+    # GIVEN a table of several pages whose last row has the number 0
+    path = tmp_path / "t.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA page_size = 512")
+        connection.execute("CREATE TABLE t (a, b)")
+        connection.executemany("INSERT INTO t VALUES (?, ?)", [(n, "x" * 40) for n in range(36)])
+        connection.commit()
+    content = bytearray(path.read_bytes())
+    last_page = max(page for page in range(0, len(content), 512) if content[page] == 13)
+    cells = int.from_bytes(content[last_page + 3 : last_page + 5], "big")
+    pointer = last_page + 8 + 2 * (cells - 1)
+    cell = last_page + int.from_bytes(content[pointer : pointer + 2], "big")
+    assert content[cell + 1] == 36
+    content[cell + 1] = 0
+    path.write_bytes(content)
+    # WHEN it is read by SQLite, block after block, THEN it is refused instead of begun again
+    with pytest.raises(sqlite3.DatabaseError, match="do not ascend"):
+        list(islice(Database(path)._blocks('"t"', ['"a"']), 10))
 
 
 def test_thousands_of_processes_take_no_longer_than_few(export, made):
