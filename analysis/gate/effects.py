@@ -6,7 +6,6 @@ was repeated is the launch, so launches are what Student's bounds count.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,9 +37,13 @@ def order_effects(differences: Floats, head_first: Flags) -> Floats:
 
 
 def _median(values: Floats, where: Flags) -> Floats:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # launches without a pair: not-a-number is the answer
-        return np.asarray(np.nanmedian(np.where(where, values, np.nan), axis=-1))
+    """As np.nanmedian, which takes a millisecond for a row; not-a-number for launches without a pair."""
+    ordered = np.sort(np.where(where, values, np.nan), axis=-1)  # what is no number comes last
+    if ordered.shape[-1] == 0:
+        return np.full(ordered.shape[:-1], np.nan)
+    count = np.isfinite(ordered).sum(-1)
+    middle = np.stack([np.maximum(count - 1, 0) // 2, np.minimum(count // 2, ordered.shape[-1] - 1)], axis=-1)
+    return np.asarray(np.take_along_axis(ordered, middle, axis=-1).mean(-1))
 
 
 @dataclass(frozen=True, slots=True)
