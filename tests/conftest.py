@@ -48,6 +48,7 @@ class Export:
         self._names = {}
         self._made = set()
         self._connection = sqlite3.connect(path)
+        self._connection.execute("PRAGMA synchronous = OFF")  # a commit a row need not reach the disk
 
     def add(self, table, *, named=None, columns=None, **values):
         """A row of `table` (stored under the name `named`); what is not given is null."""

@@ -20,6 +20,7 @@ measure: {steps: 3}
 grid: {commit_order: [first, last]}
 """
 
+
 @pytest.fixture
 def spec(tmp_path: Path) -> Path:
     path = tmp_path / "mine.yaml"
@@ -33,6 +34,7 @@ def summaries(root: Path) -> dict[str, dict[str, object]]:
     }
 
 
+@pytest.mark.usefixtures("here")  # its workers as processes: the next but one, and test_interleaved.py to its end
 def test_a_sweep_ends_with_its_points_a_summary_and_a_page(
     perf: Callable[..., object], spec: Path, tmp_path: Path
 ) -> None:

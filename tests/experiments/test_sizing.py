@@ -1,5 +1,6 @@
 """perf sizes on traces and specs by a dry run, the switch `capture_sizes: optimal`, and both lists run on `sim`."""
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -26,13 +27,19 @@ def spec(tmp_path):
     return path
 
 
-def azure(**options):
+@pytest.fixture(scope="module")
+def azure(tmp_path_factory):
+    """azure(options) → the sizes for the trace's first requests; `limit` takes fewer than the 1000 that are copied."""
     if not AZURE.exists():
         pytest.skip("the trace is not here")
-    return find_sizes(SizesRequest(path=AZURE, **options))
+    with AZURE.open(newline="") as trace:
+        first = "".join(islice(trace, 1001))
+    path = tmp_path_factory.mktemp("azure") / AZURE.name
+    path.write_text(first)
+    return lambda **options: find_sizes(SizesRequest(path=path, **options))
 
 
-def test_the_held_out_half_of_azure_at_eight_times_the_load():
+def test_the_held_out_half_of_azure_at_eight_times_the_load(azure):
     found = azure(speed=8.0, limit=300)
     against = {gain.baseline: gain for gain in found.predicted}
     assert against["vllm"].share > -0.01  # never more than 1 % worse
@@ -40,7 +47,7 @@ def test_the_held_out_half_of_azure_at_eight_times_the_load():
     assert found.chosen.sizes[-1] == 512
 
 
-def test_the_gain_at_light_load_has_an_interval():
+def test_the_gain_at_light_load_has_an_interval(azure):
     found = azure(speed=1.0, limit=60)
     gain = found.predicted[0]
     assert gain.low_ns is not None
