@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from stepscope.analysis.gate.block_values import BESIDE, block_values
 from stepscope.analysis.gate.limits import Limits
 from stepscope.analysis.gate.verdict import Reason
-from stepscope.experiments.gate import launch
+from stepscope.experiments.gate import launch, worker
 from stepscope.experiments.gate.arms import parse_arm
 from stepscope.experiments.gate.launch import measure_launch
 from stepscope.experiments.gate.points import Blocks
@@ -30,6 +31,8 @@ def bench(tmp_path, monkeypatch):
     """bench(head words) with two pairs of ten steps."""
     monkeypatch.setattr(launch, "ArmProcess", InProcessArm)
     monkeypatch.setattr(InProcessArm, "spoil", None)
+    monkeypatch.setattr(worker, "gc", SimpleNamespace(collect=lambda: None))  # here it would look through all of pytest
+    monkeypatch.setattr("os.fsync", lambda handle: None)  # the disk's time is not what is tested
     (tmp_path / "spec.yaml").write_text(SPEC)
     opened = []
 
