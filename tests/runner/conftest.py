@@ -1,6 +1,7 @@
 """Hand-made batches over plain memory, for tests of the state that need no device, and the oracle file."""
 
 import json
+import os
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -187,6 +188,32 @@ def _cached(*entries, resumed=(), history=None):
 def one_thread():
     """The small steps of these tests are slower on two threads than on one."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def patched_once():
+    """In Triton's interpreter each call of a function in a kernel looks through triton.language for what it has to
+    patch, a quarter of the time. Only the first call of a module's functions finds anything, and that is never undone.
+    """
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        yield
+        return
+    from triton.runtime import interpreter
+
+    patching, modules = interpreter.InterpretedFunction.__call__, set()
+
+    def call(self, *args, **kwargs):
+        if self.fn.__module__ not in modules:
+            modules.add(self.fn.__module__)
+            return patching(self, *args, **kwargs)
+        try:
+            return self.rewrite()(*args, **kwargs)
+        except Exception as error:
+            raise interpreter.InterpreterError(repr(error)) from error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interpreter.InterpretedFunction, "__call__", call)
+        yield
 
 
 @pytest.fixture
