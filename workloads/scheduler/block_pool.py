@@ -37,20 +37,22 @@ class BlockPool:
 
     def take(self, count: int) -> list[int]:
         """`count` free blocks, each owned once. The caller has checked `num_free`."""
-        recycled, refs = self._recycled, self._refs
-        kept = max(len(recycled) - count, 0)
-        taken = recycled[kept:][::-1]
-        del recycled[kept:]
-        fresh = range(self._next_fresh, min(self._next_fresh + count - len(taken), self._num_blocks))
-        self._next_fresh += len(fresh)
-        taken += fresh
-        while len(taken) < count:
-            block, _ = self._evictable.popitem(last=False)
-            self._forget(block)
+        taken = []
+        for _ in range(count):
+            block = self._pop()
+            self._refs[block] = 1
             taken.append(block)
-        for block in taken:
-            refs[block] = 1
         return taken
+
+    def _pop(self) -> int:
+        if self._recycled:
+            return self._recycled.pop()
+        if self._next_fresh < self._num_blocks:
+            self._next_fresh += 1
+            return self._next_fresh - 1
+        block, _ = self._evictable.popitem(last=False)
+        self._forget(block)
+        return block
 
     def share(self, blocks: Sequence[int]) -> None:
         """One more owner for each of `blocks`, which come from `find`."""
