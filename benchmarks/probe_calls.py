@@ -9,7 +9,7 @@ Arms: no probe (events untimed), host ranges, host ranges and timed events; of t
 another one. Blocks of ten steps take turns, forth and back; a figure is the median over rounds of the CPU time of a
 step, arm - arm without a probe of the same checkout, with its 95 % interval.
 
-    git worktree add /tmp/before COMMIT && python benchmarks/probe_calls.py --before /tmp/before --stage torch
+    git worktree add ../before COMMIT && python benchmarks/probe_calls.py --before ../before --stage torch
 """
 
 from __future__ import annotations
