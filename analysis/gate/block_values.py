@@ -8,13 +8,14 @@ Both arms are read by the same code, ours, whatever code wrote them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..columns import BoolArray, Columns, LongArray
 from ..exposure import exposure
+from ..pace import pace_ns, steps_in_flight, window_of
 from ..phases import HOST_PHASES, sum_by_step
 from ..replay import replays
 from ..table_copies import table_buffer
@@ -24,6 +25,9 @@ from .pairs import Floats
 
 _DEVICE_PHASES = HOST_PHASES[:-1]
 PERIOD = "period_p50_ns"
+PACE = "pace_ns"
+"""What a step takes where steps are pipelined (`pace`): there a single period is no step's time, and the pace is gated
+in its place. Of steps that wait for their own tokens there is none: their median period is their pace."""
 DEVICE = "device_p50_ns"
 """Of a step: from the first to the last event of each of its phases, added up."""
 EXPOSED = "exposed_p50_ns"
@@ -31,13 +35,26 @@ BESIDE = {"period_p90_ns": 90.0, "period_p99_ns": 99.0}
 """Percentiles of the step's period over a block's steps, shown beside the medians and gated only where asked for: the
 tail of 50 steps is a step or two."""
 GATED = (
-    PERIOD, DEVICE, *(f"{name}_p50_ns" for name in _DEVICE_PHASES), *(f"{name}_span_p50_ns" for name in _DEVICE_PHASES),
-    EXPOSED,
+    PACE, PERIOD, DEVICE,
+    *(f"{name}_p50_ns" for name in _DEVICE_PHASES), *(f"{name}_span_p50_ns" for name in _DEVICE_PHASES), EXPOSED,
 )  # fmt: skip
-"""What is gated by launches. `between_steps` is the scheduler's: it is in the period, and named where it grew."""
-OF_THE_STEP = frozenset(GATED) - {PERIOD, DEVICE}
-"""A part's difference is told as a share of the step's period: what it costs the step, 0 included. The step's own
-period and device time are compared as ratios."""
+"""What is gated by launches, see `gated`. `between_steps` is the scheduler's: it is in the period, and named where it
+grew."""
+OF_THE_STEP = frozenset(GATED) - {PACE, PERIOD, DEVICE}
+"""A part's difference is told as a share of the step's time: what it costs the step, 0 included. The step's own time
+and device time are compared as ratios."""
+
+
+def step_time(metrics: Iterable[str]) -> str:
+    """Which of `metrics` is what a step takes: the pace where steps are pipelined, else the median period."""
+    return PACE if PACE in metrics else PERIOD
+
+
+def gated(metrics: Iterable[str]) -> list[str]:
+    """Those of `metrics` that are gated where nobody chooses: one figure for what a step takes."""
+    there = set(metrics)
+    single = {PERIOD} if step_time(there) == PACE else set()
+    return [metric for metric in GATED if metric in there - single]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +83,13 @@ class LaunchValues:
 
 
 def block_values(
-    recording: TableSource, blocks: Sequence[BlockRange], *, device_times: bool, exposed: bool = True
-) -> LaunchValues:
+    recording: TableSource, blocks: Sequence[BlockRange], *, device_times: bool, exposed: bool = True,
+    in_flight: int = 1,
+) -> LaunchValues:  # fmt: skip
     """The figures of `blocks`. `device_times`: the device's clock was real, so that its spans are times.
 
-    `exposed`: replay the run for the exposed time of the table's copy, which takes longer than all the rest.
+    exposed     replay the run for the exposed time of the table's copy, which takes longer than all the rest
+    in_flight   steps on their way at once, in the arm that has more: both arms' paces have one window
     """
     replayed = replays(recording)
     parts = processes(replayed)
@@ -85,6 +104,8 @@ def block_values(
 
     steps, phases = process.rows("steps"), process.rows("phases")
     timed = {name: medians(steps, steps.ints("period_ns"), share) for name, share in {PERIOD: 50.0, **BESIDE}.items()}
+    if in_flight > 1:
+        timed[PACE] = _paces(*sum_by_step(steps, steps.ints("period_ns"), numbers), cuts, window_of(in_flight))
     for name in HOST_PHASES:
         rows = phases[phases.matches("name", name)]
         timed[f"{name}_p50_ns"] = medians(rows, rows.ints("host_ns"))
@@ -104,6 +125,18 @@ def block_values(
         explaining[name] = medians(rows, _length(rows))
     counts = counted(process, numbers)
     return LaunchValues(_measured(timed), counts, _measured(explaining), counted_tokens(process, numbers))
+
+
+def _paces(periods: LongArray, known: BoolArray, cuts: LongArray, window: int) -> Floats:
+    """[blocks] the pace of each; not-a-number of a block without steps, or of which a period is not known."""
+    blocks = zip(np.split(periods, cuts), np.split(known, cuts), strict=True)
+    paces = [pace_ns(block, window) if valid.all() else None for block, valid in blocks]
+    return np.array([np.nan if pace is None else pace for pace in paces], dtype=np.float64)
+
+
+def most_in_flight(recordings: Iterable[TableSource]) -> int:
+    """Steps on their way at once, in the recording that has most."""
+    return max((steps_in_flight(process) for one in recordings for process in processes(one)), default=1)
 
 
 def _length(rows: Columns) -> tuple[LongArray, BoolArray]:

@@ -49,6 +49,7 @@ class Reason(Enum):
     CALIBRATION_EXPIRED = "calibration_expired"
     CALIBRATION_OTHER_MACHINE = "calibration_of_another_machine"
     CALIBRATION_OTHER_BLOCKS = "calibration_of_other_blocks"
+    CALIBRATION_NO_PACE = "calibration_of_single_periods"
     TOO_FEW_LAUNCHES = "too_few_launches"
     TOO_MANY_DROPPED = "too_many_pairs_dropped"
     NO_VALID_PAIRS = "no_valid_pairs"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from ...analysis.gate.block_values import PERIOD
 from ...analysis.gate.detectable import GatePlan, plan
 from ...analysis.gate.equal_arms import EqualArms
 from ...analysis.gate.fingerprint import IDENTITY
@@ -59,18 +58,18 @@ def announced(request: GateRequest, points: Points, today: date) -> Iterator[str
 
 
 def expected(request: GateRequest, points: Points, today: date) -> Expected | None:
-    """Of the newest calibration that has the period of every point, as this gate cuts its blocks; None without one."""
+    """Of the newest calibration that has the step of every point, as this gate cuts its blocks; None without one."""
     here = {} if request.arms[0].python else _here()  # another interpreter has its own versions, and says them later
     for book in books(request.calibration):
         if not points or _elsewhere(book.machine, here):
             continue
         now = (book.machine, request.limits.pairs, request.blocks.steps, today)
         works = {name: work_of(tree) for name, tree in points.items()}
-        spreads = [book.spread(name, work, PERIOD, now, request.limits) for name, work in works.items()]
+        wanted = {(name, work): book.step_time(name, work) for name, work in works.items()}
+        spreads = [book.spread(*at, metric, now, request.limits) for at, metric in wanted.items()]
         known = [equal for equal in spreads if isinstance(equal, EqualArms)]
         if len(known) == len(spreads):
-            wanted = {(name, work, PERIOD) for name, work in works.items()}
-            times = [e.launch_s for e in book.entries if (e.point, e.work, e.metric) in wanted]
+            times = [e.launch_s for e in book.entries if wanted.get((e.point, e.work)) == e.metric]
             whole = [seconds for seconds in times if seconds is not None]
             launch_s = sum(whole) if len(whole) == len(points) else None
             return Expected(book, plan(_weakest(known, request.limits), len(points), request.limits), launch_s)

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from ...analysis.gate.block_values import PACE, PERIOD, step_time
 from ...analysis.gate.calibration import Calibration, unusable
 from ...analysis.gate.equal_arms import EqualArms
 from ...analysis.gate.fingerprint import IDENTITY
@@ -71,15 +72,19 @@ class Book:
     ) -> EqualArms | Reason:
         """For a gate that runs as `now` says: machine, pairs, steps of a block, day. Or why there is none."""
         machine, pairs, steps, today = now
-        wanted = (point, work, metric)
-        entry = next((e for e in self.entries if (e.point, e.work, e.metric) == wanted), None)
-        if entry is None:
-            return Reason.NO_CALIBRATION
+        known_of = {e.metric: e for e in self.entries if (e.point, e.work) == (point, work)}
+        entry = known_of.get(metric)
+        if entry is None:  # of a version that took single periods for the pace of pipelined steps
+            return Reason.CALIBRATION_NO_PACE if metric == PACE and PERIOD in known_of else Reason.NO_CALIBRATION
         known = Calibration(entry.equal, entry.measured_on, self.machine)
         reason = unusable(known, machine, today, limits)
         if reason is None and (entry.pairs, entry.block_steps) != (pairs, steps):
             reason = Reason.CALIBRATION_OTHER_BLOCKS
         return entry.equal if reason is None else reason
+
+    def step_time(self, point: str, work: str) -> str:
+        """By which metric it knows what a step of the point takes."""
+        return step_time([e.metric for e in self.entries if (e.point, e.work) == (point, work)])
 
     def with_entries(self, fresh: Iterable[Entry]) -> Book:
         """The book with `fresh`; what it said of the same points before is gone."""

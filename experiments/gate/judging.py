@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...analysis.gate.beside import Beside, beside
-from ...analysis.gate.block_values import BESIDE, GATED, OF_THE_STEP, PERIOD
+from ...analysis.gate.block_values import BESIDE, OF_THE_STEP, PACE, PERIOD, gated, step_time
 from ...analysis.gate.culprit import culprit
 from ...analysis.gate.equal_arms import EqualArms
 from ...analysis.gate.exact import EXACT, judge_exact
@@ -45,12 +45,13 @@ def judge(measured: Measured, metrics: Sequence[str], spread: Spread, limits: Li
 
 
 def besides(measured: Measured, limits: Limits) -> tuple[Beside, ...]:
-    """What both arms have of `BESIDE`, at every point that could be judged."""
+    """What both arms have of `BESIDE`, at every point that could be judged; of pipelined steps their periods, too."""
     found = []
     for point, series in measured.first.items():
         stages = [one for one in (series, measured.fresh.get(point)) if one is not None]
         if _unusable(point, stages) is None:
-            there = [metric for metric in BESIDE if all(metric in one.metrics(arm) for one in stages for arm in ARMS)]
+            tails = (PERIOD, *BESIDE) if PACE in stages[0].metrics("base") else BESIDE
+            there = [metric for metric in tails if all(metric in one.metrics(arm) for one in stages for arm in ARMS)]
             found += [beside(point, metric, [one.pairs(metric) for one in stages], limits) for metric in there]
     return tuple(found)
 
@@ -73,7 +74,7 @@ def _of_point(
 ) -> list[PointVerdict]:
     series, fresh = stages
     there = {arm: series.metrics(arm) for arm in ARMS}
-    chosen = metrics or [*(m for m in GATED if any(m in there[arm] for arm in ARMS)), *_counted(series)]
+    chosen = metrics or [*gated({**there["base"], **there["head"]}), *_counted(series)]
     found: list[PointVerdict] = []
     for metric in chosen:
         if metric in EXACT:
@@ -100,11 +101,12 @@ def _explained(verdict: PointVerdict, stages: Sequence[Series]) -> PointVerdict:
     """A slowdown of the step with the place where it sits."""
     if verdict.metric in OF_THE_STEP and not verdict.detail:
         return replace(verdict, detail=SHARE)
-    if verdict.metric != PERIOD or verdict.verdict is not Verdict.FAIL:
+    whole = step_time(stages[0].metrics("base"))
+    if verdict.metric != whole or verdict.verdict is not Verdict.FAIL:
         return verdict
     grown = _growth(stages, Series.timed_by_launch)
     phases = {metric.removesuffix("_p50_ns"): values for metric, values in grown.items()}
-    places = culprit(float(np.mean(grown[PERIOD])), phases, _growth(stages, Series.ranges_by_launch))
+    places = culprit(float(np.mean(grown[whole])), phases, _growth(stages, Series.ranges_by_launch))
     if not places:
         return replace(verdict, detail="no single phase holds most of it")
     return replace(verdict, detail=f"in {' / '.join(places)}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...analysis.gate.block_values import BlockRange, LaunchValues, block_values
+from ...analysis.gate.block_values import BlockRange, LaunchValues, block_values, most_in_flight
 from ...analysis.gate.conditions import Conditions
 from ...analysis.gate.verdict import Reason
 from ...instrumentation.recording.reader import Recording
@@ -123,7 +123,7 @@ def measure_point(bench: Bench, arms: Mapping[str, ArmProcess], name: str, numbe
         head_first = [(number + pair) % 2 == 1 for pair in range(bench.pairs)]
         ranges, conditions = _take_turns(bench, arms, head_first)
         _close(bench, arms)
-        values = {arm: _values(bench, folders[arm], ranges[arm], opened[arm]) for arm in ARMS}
+        values = _values(bench, folders, ranges, opened)
     except ArmFailed as error:
         return PointLaunch(failures={error.arm: str(error)})
     finally:
@@ -173,8 +173,13 @@ def _take_turns(
 
 
 def _values(
-    bench: Bench, folder: Path, ranges: Sequence[BlockRange], opened: Mapping[str, Any]
-) -> LaunchValues:
-    recording = Recording.load(folder)
-    real = opened["device"] == "cuda" and not opened["modelled"]
-    return bench.values(recording, ranges, device_times=real)
+    bench: Bench, folders: Mapping[str, Path], ranges: Mapping[str, Sequence[BlockRange]],
+    opened: Mapping[str, Mapping[str, Any]],
+) -> dict[str, LaunchValues]:  # fmt: skip
+    """Both arms' figures, what a step takes by one definition in both."""
+    recordings = {arm: Recording.load(folders[arm]) for arm in ARMS}
+    in_flight = most_in_flight(recordings.values())
+    real = {arm: opened[arm]["device"] == "cuda" and not opened[arm]["modelled"] for arm in ARMS}
+    return {
+        arm: bench.values(recordings[arm], ranges[arm], device_times=real[arm], in_flight=in_flight) for arm in ARMS
+    }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from pathlib import Path
 
-from ...analysis.gate.block_values import BESIDE
+from ...analysis.gate.block_values import gated
 from ...analysis.gate.conditions import told
 from ...analysis.gate.equal_arms import EqualArms
 from ...analysis.gate.matching import unmatched
@@ -129,7 +129,7 @@ def _calibration_notes(
         return
     wanted = [
         spread(point, metric) for point, series in measured.first.items() if not (series.failures or series.refused)
-        for metric in series.metrics("base") if metric not in BESIDE or metric in request.metrics
+        for metric in request.metrics or gated(series.metrics("base")) if metric in series.metrics("base")
     ]  # fmt: skip
     missing = sorted({reason.value for reason in wanted if isinstance(reason, Reason)})
     if missing:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...analysis.gate.block_counts import Count
-from ...analysis.gate.block_values import OF_THE_STEP, PERIOD
+from ...analysis.gate.block_values import OF_THE_STEP, step_time
 from ...analysis.gate.conditions import spoiled_by
 from ...analysis.gate.pairs import Floats, PairBlocks
 from ...analysis.gate.verdict import Reason
@@ -55,7 +55,8 @@ class Series:
         dropped = np.array([reason is not None for reason in self.drops]).reshape(base.shape)
         reference = None
         if metric in OF_THE_STEP:
-            reference = (self.blocks("base", PERIOD) + self.blocks("head", PERIOD)) / 2
+            whole = step_time(self.metrics("base"))
+            reference = (self.blocks("base", whole) + self.blocks("head", whole)) / 2
         return PairBlocks(base, head, head_first, dropped, reference)
 
     def counts(self, metric: str) -> dict[str, list[Count | None]]:

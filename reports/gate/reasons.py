@@ -29,6 +29,8 @@ MEANINGS: Mapping[Reason, str] = {
     " calibrate again",
     Reason.CALIBRATION_OTHER_MACHINE: "the calibration is of another machine; run perf gate calibrate on this one",
     Reason.CALIBRATION_OTHER_BLOCKS: "the calibration has other --pairs or --block-steps; calibrate with the same",
+    Reason.CALIBRATION_NO_PACE: "the calibration knows single periods, which are no pace of pipelined steps; run perf"
+    " gate calibrate again",
     Reason.TOO_FEW_LAUNCHES: f"fewer than {_LIMITS.min_launches} whole launches were left; give more --launches",
     Reason.TOO_MANY_DROPPED: f"telemetry dropped more than {_LIMITS.max_dropped_share:.0%} of the pairs; measure on a"
     " quieter machine",

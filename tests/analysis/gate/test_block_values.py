@@ -55,6 +55,19 @@ def test_a_step_without_a_period_makes_its_block_no_figure():
     assert found.timed["period_p50_ns"][1] == 21
 
 
+def test_the_pace_is_that_of_windows_where_steps_are_pipelined():
+    # GIVEN a rhythm of three steps in the first block, a period that is not known in the second
+    period = [5000, *[30, 6, 12] * 4, 5000, *[10] * 11, None, 5000]
+    table = {"step": range(27), "start_ns": range(27), "period_ns": pd.array(period, dtype="Int64"),
+             "warmup": [p == 5000 for p in period], "complete": True}  # fmt: skip
+    blocks = [BlockRange(1, 12), BlockRange(14, 12)]
+
+    found = block_values(Tables(steps=table), blocks, device_times=False, in_flight=2).timed
+    assert (found["pace_ns"][0], found["period_p50_ns"][0]) == (16, 12)
+    assert np.isnan(found["pace_ns"][1])
+    assert "pace_ns" not in block_values(Tables(steps=table), blocks, device_times=False).timed
+
+
 def test_a_block_that_was_not_recorded_is_no_figure():
     found = block_values(Tables(steps=steps()), [*BLOCKS, BlockRange(20, 3)], device_times=False)
     assert np.isnan(found.timed["period_p50_ns"][2])
