@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from ..analysis.captures.figures import CaptureFigures, capture_figures
@@ -23,7 +22,9 @@ from .diffing import diff_recordings
 from .files import make_writable
 from .plan import Plan
 from .reporting import RECORDING, write_page
-from .single import RESULTS, run_single
+from .result_folder import RESULTS
+from .result_folder import new_folder as fresh_folder
+from .single import run_single
 
 INTERRUPTED = 130
 RUN = "run"
@@ -42,7 +43,7 @@ def new_folder(out: Path | None) -> Path:
     """The folder of a capture, made. Raises UsageError where it cannot be written to, or holds a capture's run."""
     if out is not None and (out / RUN / "recording").exists():
         raise UsageError(f"{out}: holds a run of an earlier capture; choose another --out")
-    return make_writable(out or RESULTS / f"capture-{datetime.now():%Y%m%d-%H%M%S}")
+    return fresh_folder(RESULTS, "capture-") if out is None else make_writable(out)
 
 
 def own_command(arguments: Sequence[str], folder: Path, options: NsightOptions) -> list[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +20,12 @@ from .interrupt import Interrupt
 from .loading import Tree, load_tree
 from .plan import Plan, make_plan, parameters
 from .point import Choice
+from .result_folder import RESULTS, new_folder, sole_writer
 from .spec import SOURCES, resolve_paths
 
 if TYPE_CHECKING:
     from .loop import LoopOutcome
     from .measure import Measured
-
-RESULTS = Path("out")
-"""Where runs go that were given no folder."""
-
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
@@ -91,7 +88,17 @@ def run_single(
     around: Callable[[], AbstractContextManager[None]] = nullcontext, *, force: bool = False,
 ) -> RunOutcome:  # fmt: skip
     """Measure the plan's point into `out`, its steps inside `around`. Ctrl-C ends the run early and keeps what was
-    measured. Raises UsageError for a folder that holds a recording, unless `force` says to replace it."""
+    measured. Raises UsageError for a folder that holds a recording, unless `force` says to replace it, and for one that
+    another process writes into."""
+    folder = new_folder(RESULTS, "run-") if out is None else make_writable(out)
+    with sole_writer(folder):
+        refuse_overwriting(folder, force)
+        return _run_into(folder, plan, progress, around)
+
+
+def _run_into(
+    folder: Path, plan: Plan, progress: Callable[[int, int], None], around: Callable[[], AbstractContextManager[None]]
+) -> RunOutcome:
     from ..instrumentation.recording.reader import Recording
     from ..reports import page_and_answers
     from .measure import measure
@@ -99,9 +106,6 @@ def run_single(
     from .summary import summary_of
 
     (point,) = plan.points
-    if out is not None:
-        refuse_overwriting(out, force)
-    folder = make_writable(out or RESULTS / f"run-{datetime.now():%Y%m%d-%H%M%S}")
     started = time.perf_counter()
     with Interrupt() as interrupt:
         measured = measure(
@@ -124,7 +128,7 @@ def run_single(
         answers_line(measured),
         checks_line(measured),
         f"wall time {wall_s:.1f} s",
-        f"all tables: perf report {folder} --format text",
+        f"all tables: perf report {shlex.quote(str(folder))} --format text",
         f"report: {folder / 'report.html'}",
     ]
     if outcome.stopped == "interrupted":

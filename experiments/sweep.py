@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from .loading import Tree, load_tree
 from .lock import SweepLock
 from .observer import SweepObserver
 from .plan import Plan, Point, make_plan
+from .result_folder import new_folder
 from .spec import SECTIONS, resolve_paths
 from .store import SweepStore
 from .workers.launcher import Launcher, Workers
@@ -115,30 +115,28 @@ def open_sweep(request: Request, out: Path | None, *, resume: bool) -> SweepStor
     """The folder to measure into: a new one, or with `resume` the one in `out` (else the latest one)."""
     if not resume:
         plan = plan_sweep(request)
-        return SweepStore.create(out or _new_folder(), plan)
-    return SweepStore.resume(out or _sweeps()[-1], plan_sweep(request) if request else None)
-
-
-def _new_folder() -> Path:
-    """Named after the time; a number behind it where another sweep began in the same second, or the clock went back."""
-    name = f"{datetime.now():%Y%m%d-%H%M%S}"
-    names = (name, *(f"{name}-{number}" for number in range(2, 1000)))
-    return next(RESULTS / one for one in names if not (RESULTS / one).exists())
+        return SweepStore.create(out or new_folder(RESULTS), plan)
+    return SweepStore.resume(out or _latest(), plan_sweep(request) if request else None)
 
 
 def _sweeps() -> list[Path]:
-    """Folders of sweeps where nobody said where, the latest one last. Raises UsageError for none."""
-    found = sorted(path.parent for path in RESULTS.glob("*/plan.json"))
+    """Folders of sweeps where nobody said where, the one that was begun last behind all others."""
+    plans = RESULTS.glob("*/plan.json")
+    return [path.parent for path in sorted(plans, key=lambda plan: (plan.stat().st_mtime_ns, plan))]
+
+
+def _latest() -> Path:
+    found = _sweeps()
     if not found:
         raise UsageError(f"{RESULTS}: holds no sweep to resume; name its folder with --out")
-    return found
+    return found[-1]
 
 
 def preview(request: Request, out: Path | None, *, resume: bool, workers: int = 1) -> str:
     """What would be measured: id, launch and name of each point, and about how long it takes `workers` of them."""
-    stores = [SweepStore.open(path.parent) for path in sorted(RESULTS.glob("*/plan.json"))[-KNOWN_SWEEPS:]]
+    stores = [SweepStore.open(folder) for folder in _sweeps()[-KNOWN_SWEEPS:]]
     if resume:
-        store = SweepStore.open(out or _sweeps()[-1])
+        store = SweepStore.open(out or _latest())
         stores.append(store)
         plan, done = store.plan, {point.key for point in store.done()}
     else:

@@ -1,0 +1,69 @@
+"""Folders of results: every run that names none gets one of its own, and a named one has one writer at a time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from stepscope.errors import UsageError
+from stepscope.experiments import result_folder, sweep
+from stepscope.experiments.result_folder import new_folder, sole_writer
+from stepscope.experiments.single import plan_single, run_single
+
+FIELDS = {"device": "sim", "workload.settings": {"num_reqs": 2, "prompt_len": 4}, "measure.steps": 4}
+SIZES = ["max_num_seqs=2", "max_num_batched_tokens=16", "max_model_len=64", "block_size=4"]
+
+
+class _Stopped(result_folder.datetime):
+    """A clock that stands still, or went back."""
+
+    @classmethod
+    def now(cls, tz: object = None) -> _Stopped:
+        return cls(2026, 10, 25, 2, 30, 0)
+
+
+def test_folders_of_one_second_are_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN runs that begin in the same second WHEN each asks for a new folder THEN no two get the same
+    monkeypatch.setattr(result_folder, "datetime", _Stopped)
+    made = [new_folder(tmp_path / "out", "run-").name for _ in range(3)]
+    assert made == ["run-20261025-023000", "run-20261025-023000-2", "run-20261025-023000-3"]
+
+
+def test_runs_of_one_second_keep_their_results_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(result_folder, "datetime", _Stopped)
+    plan = plan_single(None, FIELDS, SIZES)
+    for _ in range(2):
+        assert run_single(plan, None, lambda done, total: None).exit_code == 0
+    assert sorted(path.parent.name for path in Path("out").glob("*/summary.json")) == [
+        "run-20261025-023000", "run-20261025-023000-2",
+    ]  # fmt: skip
+
+
+def test_a_folder_that_is_written_into_is_refused(tmp_path: Path) -> None:
+    # GIVEN a run that has no recording on disk yet WHEN another one is to go into the same folder THEN it is refused
+    plan = plan_single(None, FIELDS, SIZES)
+    with sole_writer(tmp_path), pytest.raises(UsageError, match="another process writes its results there"):
+        run_single(plan, tmp_path, lambda done, total: None, force=True)
+    # and afterwards it is free
+    assert run_single(plan, tmp_path, lambda done, total: None).exit_code == 0
+
+
+def test_the_latest_sweep_is_the_one_begun_last_whatever_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for age, name in enumerate(["20261130-120000-2", "20261130-120000-10", "nightly", "20261130-110000"]):
+        plan = Path("sweep-out", name, "plan.json")
+        plan.parent.mkdir(parents=True)
+        plan.write_text("{}")
+        os.utime(plan, (1_000_000 - age, 1_000_000 - age))
+    named = [folder.name for folder in sweep._sweeps()]
+    assert named == ["20261130-110000", "nightly", "20261130-120000-10", "20261130-120000-2"]
+
+
+def test_the_commands_that_are_printed_can_be_pasted(tmp_path: Path) -> None:
+    out = tmp_path / "my run"
+    told = run_single(plan_single(None, FIELDS, SIZES), out, lambda done, total: None).text
+    assert f"perf report '{out}' --format text" in told
