@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -48,5 +49,5 @@ def import_(
     typer.echo(f"recording: {done.folder}")
     if scrub_copy is not None:
         typer.echo(f"scrubbed copy: {scrub_copy}")
-    typer.echo(f"a page of it: perf report {done.folder}\n")
+    typer.echo(f"a page of it: perf report {shlex.quote(str(done.folder))}\n")
     typer.echo(done.text, nl=False)

@@ -148,9 +148,7 @@ def _told(message: str, code: int, debug: bool) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name) and return the exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    debug = "--debug" in arguments
-    arguments = [argument for argument in arguments if argument != "--debug"]
+    arguments, debug = _without_debug(list(sys.argv[1:] if argv is None else argv))
     if not arguments:
         guarded(lambda: app(["--help"], prog_name="perf", standalone_mode=False))
         say("name a command, one of those above")
@@ -166,6 +164,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None and code == INTERRUPTED:
         end_interrupted()
     return code
+
+
+def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:
+    """`arguments` without our --debug, and whether it was there. Behind -- it belongs to the captured command."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    own = [argument for argument in arguments[:end] if argument != "--debug"]
+    return own + arguments[end:], len(own) < end
 
 
 def end_interrupted() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import time
 import uuid
 from collections.abc import Callable
@@ -111,7 +112,7 @@ class SweepLock:
     def _unwritten(self, error: OSError) -> UsageError:
         return UsageError(
             f"{self._path}: cannot be written ({error.strerror or error}); points are kept: make room, then go on with:"
-            f" perf sweep --resume --out {self._path.parent}"
+            f" perf sweep --resume --out {shlex.quote(str(self._path.parent))}"
         )
 
     def _remove_stale(self) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -98,7 +99,7 @@ class SweepStore:
     @property
     def mend(self) -> str:
         """What to do when the disk is full."""
-        return f"make room, then go on with: perf sweep --resume --out {self.root}"
+        return f"make room, then go on with: perf sweep --resume --out {shlex.quote(str(self.root))}"
 
     def clear_work(self) -> Path:
         """Drop what a killed driver left unfinished; where to measure. Only for whoever holds the lock."""

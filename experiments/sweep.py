@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -228,7 +229,8 @@ def report_sweep(store: SweepStore) -> str:
         write_atomically(page, render_sweep(view, "html"))
     except OSError as error:
         raise UsageError(
-            f"{page}: cannot be written ({error.strerror}); points are kept: make room, then perf report {store.root}"
+            f"{page}: cannot be written ({error.strerror}); points are kept: make room, then"
+            f" perf report {shlex.quote(str(store.root))}"
         ) from error
     return f"{render_sweep(view, 'text').rstrip()}\n\nreport: {page}"
 
@@ -241,4 +243,5 @@ def interruption(store: SweepStore) -> str:
 def kept(store: SweepStore) -> str:
     """How many points are there, and how to go on."""
     done, total = len(store.done()), len(store.plan.points)
-    return f"{done} of {total} points are kept in {store.root}; go on with: perf sweep --resume --out {store.root}"
+    again = f"perf sweep --resume --out {shlex.quote(str(store.root))}"
+    return f"{done} of {total} points are kept in {store.root}; go on with: {again}"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from stepscope import errors
 from stepscope.cli import linux_perf
-from stepscope.cli.main import guarded, main
+from stepscope.cli.main import _without_debug, guarded, main
 
 VERBS = ("sweep", "run", "step", "report", "doctor")
 
@@ -75,6 +75,14 @@ def test_errors_become_exit_codes_and_one_line(
 def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "/nowhere/at/all", "--debug"]) == 2
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_debug_behind_two_dashes_belongs_to_the_captured_command() -> None:
+    # GIVEN a command that knows --debug itself WHEN it is captured THEN it gets it, and we do not
+    captured = ["capture", "--", "python", "serve.py", "--debug"]
+    assert _without_debug(captured) == (captured, False)
+    assert _without_debug(["--debug", *captured]) == (captured, True)
+    assert _without_debug(["report", "x", "--debug"]) == (["report", "x"], True)
 
 
 @pytest.mark.parametrize(
