@@ -27,7 +27,7 @@ from .inputs.flat_indices import FlatIndexBuilder
 from .inputs.prepare import InputBuffers, InputPreparation, Strategies
 from .inputs.token_gather import make_gather
 from .kv_groups import KVGroup, assign_layers, resolve_groups
-from .models.config import ModelConfig
+from .models.config import ModelConfig, resolve_config
 from .models.kv_cache import allocate_group_caches
 from .models.llama import load_model
 from .probe_points import ProbePoints
@@ -88,7 +88,7 @@ def build_stages(site: Site) -> Stages:
     )
     slot_site = SlotSite(config, device, buffers, ordering, tables, site.rows)
     inputs = _preparation(site, slot_site, small, flight)
-    backend = make_attention(config.attention, device, config.graph_mode)
+    backend = make_attention(config.attention, device, config.graph_mode, resolve_config(config.model).reach)
     model = load_model(
         config.model, config.model_seed, device, attention=backend.name, max_positions=config.max_model_len
     )

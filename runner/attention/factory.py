@@ -12,12 +12,12 @@ from .metadata import AttentionBackend
 
 
 def make_attention(
-    switch: AttentionSwitch, device: Device, graph_mode: GraphModeSwitch = "none"
+    switch: AttentionSwitch, device: Device, graph_mode: GraphModeSwitch = "none", reach: int | None = None
 ) -> AttentionBackend:
     """The backend behind the switch. `auto`: Triton on a GPU (the reference would synchronise), else torch.
 
-    Raises UsageError for full graphs of a backend that synchronises (between pieces of a graph it may), and for Triton
-    where neither a GPU nor Triton's interpreter runs it.
+    `reach` is the model's (`ModelConfig`). Raises UsageError for full graphs of a backend that synchronises (between
+    pieces of a graph it may), and for Triton where neither a GPU nor its interpreter runs it, or with a `reach`.
     """
     on_gpu = device.tensor_device.type == "cuda"
     if switch == "triton" and not on_gpu and os.environ.get("TRITON_INTERPRET") != "1":
@@ -32,9 +32,13 @@ def make_attention(
             f" use attention=triton, or graph_mode={left}"
         )
     if switch == "triton" or (switch == "auto" and on_gpu):
+        if reach is not None:
+            raise UsageError(
+                f"model: one that looks back at {reach} positions stands in on a modelled device; name another one here"
+            )
         from .triton_backend import TritonAttention
 
         return TritonAttention()
     from .torch_backend import TorchAttention
 
-    return TorchAttention()
+    return TorchAttention(reach)

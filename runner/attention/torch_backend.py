@@ -6,6 +6,8 @@ The G queries of a KV head ride on an axis that the operator already has, so key
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 import torch.nn.functional as F
 
@@ -22,31 +24,36 @@ class TorchAttentionMetadata:
     charged to the host's metadata building.
     """
 
-    __slots__ = ("_layout", "common")
+    __slots__ = ("_layout", "_reach", "common")
 
-    def __init__(self, common: CommonAttentionMetadata) -> None:
+    def __init__(self, common: CommonAttentionMetadata, reach: int | None = None) -> None:
         self.common = common
+        self._reach = reach
         self._layout: PagedLayout | None = None
 
     def layout(self, block_size: int) -> PagedLayout:
         """The step's work, cut for blocks of `block_size` tokens; the size is the cache's and never changes."""
         if self._layout is None:
-            self._layout = lay_out(self.common, block_size)
+            self._layout = lay_out(_within(self.common, self._reach), block_size)
         return self._layout
 
 
 class TorchAttention:
-    """The backend `torch`. Scores are scaled by head_dim ** -0.5; padding tokens come out as zeros."""
+    """The backend `torch`. Scores are scaled by head_dim ** -0.5; padding tokens come out as zeros.
+
+    `reach` is the model's (`ModelConfig`).
+    """
 
     name = "torch"
 
-    def __init__(self) -> None:
+    def __init__(self, reach: int | None = None) -> None:
+        self._reach = reach
         self._key_space, self._value_space = _Workspace(), _Workspace()
 
     def build(self, common: CommonAttentionMetadata) -> TorchAttentionMetadata:
         """Metadata of one step; `common`'s tensors are read when the forward runs, not here."""
         assert common.causal, "this backend attends causally"
-        return TorchAttentionMetadata(common)
+        return TorchAttentionMetadata(common, self._reach)
 
     @torch.inference_mode()
     def forward(
@@ -72,6 +79,13 @@ class TorchAttention:
             kept = keys[: row.num_keys], values[: row.num_keys]
             grouped_out[row.start : row.end] = _many_queries(grouped[row.start : row.end], *kept, row.window)
         return out
+
+
+def _within(common: CommonAttentionMetadata, reach: int | None) -> CommonAttentionMetadata:
+    """`common` for queries that look back at no more than `reach` positions."""
+    if reach is None or (common.window is not None and common.window <= reach):
+        return common
+    return replace(common, window=reach)
 
 
 class _Workspace:

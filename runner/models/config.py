@@ -1,7 +1,8 @@
-"""Shapes of Llama-family decoders: five by name, any other from a Hugging Face config.json."""
+"""Shapes of Llama-family decoders: seven by name, any other from a Hugging Face config.json."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +28,8 @@ class ModelConfig:
     """The shape of one decoder; field names are Hugging Face's. `init_std` spreads its random weights.
 
     `windows` are the positions that each layer sees, itself included; None for a layer that sees all, and None in its
-    place for a model whose layers all do.
+    place for a model whose layers all do. `reach` is what the arithmetic looks back at, itself included, where tokens
+    are stood in for and only their count matters: costs are counted by the windows, as if all were seen.
     """
 
     name: str
@@ -45,6 +47,7 @@ class ModelConfig:
     dtype: DTypeName = "float32"
     init_std: float = 0.02
     windows: tuple[int | None, ...] | None = None
+    reach: int | None = None
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -57,12 +60,15 @@ class ModelConfig:
         return self.num_attention_heads // self.num_key_value_heads
 
 
+# One layer, one head: a sixth of tiny's attention, for replays whose prompts have tens of thousands of tokens.
+_MICRO = ModelConfig(
+    name="micro", vocab_size=512, hidden_size=32, intermediate_size=64, num_hidden_layers=1,
+    num_attention_heads=1, num_key_value_heads=1, head_dim=16, init_std=0.2,
+)  # fmt: skip
 NAMED: dict[str, ModelConfig] = {
-    # One layer, one head: a tenth of tiny's attention, for replays whose prompts have tens of thousands of tokens.
-    "micro": ModelConfig(
-        name="micro", vocab_size=512, hidden_size=32, intermediate_size=64, num_hidden_layers=1,
-        num_attention_heads=1, num_key_value_heads=1, head_dim=16, init_std=0.2,
-    ),
+    "micro": _MICRO,
+    # Its arithmetic is linear in the prompts' length: for a modelled device, which goes by costs and not by it.
+    "micro-256": dataclasses.replace(_MICRO, name="micro-256", reach=256),
     # The spread makes attention peaked and the layers outweigh the embedding: greedy text then depends on the whole
     # context and doesn't fall into a cycle after a few tokens, so a wrong slot or position shows in the tokens.
     "tiny": ModelConfig(

@@ -41,3 +41,9 @@ def test_no_full_graph_holds_a_backend_that_synchronises(graph_mode):
     message = f"attention: torch waits for the GPU .* graph_mode {graph_mode} cannot capture; use attention=triton"
     with pytest.raises(UsageError, match=message):
         make_attention("torch", GPU, graph_mode)
+
+
+def test_a_model_that_looks_back_at_little_stands_in_on_modelled_devices_only():
+    assert make_attention("auto", CPU, reach=256).name == "torch"
+    with pytest.raises(UsageError, match="looks back at 256 positions stands in on a modelled device"):
+        make_attention("auto", GPU, reach=256)

@@ -100,3 +100,22 @@ def test_only_blocks_that_a_window_reaches_are_gathered():
     assert (row.blocks.numel(), row.num_keys, row.window) == (5, 20, 10)
     (short,) = lay_out(Windowed([(0, 10)], 4, 10).common(), 4).rows
     assert short.window is None
+
+
+@pytest.mark.parametrize("window", [16, 40])
+def test_a_model_s_reach_is_a_window_that_the_step_s_facts_do_not_name(window):
+    # GIVEN rows that the runner says see everything, or twice as much as the model looks back at
+    batch = Windowed(MIXED, 4, window * 2)
+    batch.window = window
+    expected = run(TorchAttention(), batch)
+    for seen in (None, window * 2):
+        batch.window = seen
+        # THEN its arithmetic is that of the shorter window
+        assert torch.equal(run(TorchAttention(reach=window), batch), expected)
+        assert not torch.equal(run(TorchAttention(), batch), expected)
+
+
+def run(backend, batch):
+    """One forward over caches of its own."""
+    caches = [cache.clone() for cache in batch.caches]
+    return backend.forward(batch.query, batch.key, batch.value, *caches, backend.build(batch.common()))
