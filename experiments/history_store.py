@@ -25,6 +25,7 @@ from .distinct import refuse_copies, refuse_same_paths
 from .files import write_atomically
 from .gating_results import SCHEMA, number, read_results
 from .loading import read_text
+from .result_folder import writers_in_turn
 from .strict_json import check_schema, read_json
 
 
@@ -106,10 +107,10 @@ def utc(text: str, where: str) -> str:
     """An ISO 8601 time as one in UTC, so that texts sort as times; without a zone it is UTC. UsageError otherwise."""
     try:
         found = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
+        zoned = found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+        return zoned.astimezone(timezone.utc).isoformat(timespec="seconds")
+    except (ValueError, OverflowError):  # the latter: before the year 1 in UTC
         raise UsageError(f"{where}: time is {text!r}; give ISO 8601, 2026-11-30T02:00:00+00:00") from None
-    zoned = found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
-    return zoned.astimezone(timezone.utc).isoformat(timespec="seconds")
 
 
 def _created(sweep: Path) -> str | None:
@@ -134,13 +135,14 @@ def add_result(paths: Sequence[Path], store: Path, commit: str, time: str | None
     if not commit.strip():
         raise UsageError("--commit: is empty; name the commit that was measured")
     stamp = utc(time, "--time") if time else found[0].time or utc(datetime.now(timezone.utc).isoformat(), "now")
-    results = _stored_trees(store)
     new = _plain(replace(found[0], commit=commit.strip(), time=stamp))
-    if any(_same(one, new) for one in results):
-        return False
-    results.append(new)
-    text = json.dumps({"schema": SCHEMA, "results": results}, allow_nan=False, indent=1)
-    write_atomically(store, f"{text}\n")
+    with writers_in_turn(store.absolute().parent):
+        results = _stored_trees(store)
+        if any(_same(one, new) for one in results):
+            return False
+        results.append(new)
+        text = json.dumps({"schema": SCHEMA, "results": results}, allow_nan=False, indent=1)
+        write_atomically(store, f"{text}\n")
     return True
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -36,21 +36,38 @@ def new_folder(parent: Path, before: str = "") -> Path:
 
 
 @contextmanager
+def writers_in_turn(folder: Path) -> Iterator[None]:
+    """Wait until nobody else is in here for `folder`: for a file in it that is read, changed and written back."""
+    if not folder.is_dir():  # writing into it will say so
+        yield
+        return
+    with _opened(folder) as descriptor:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
 def sole_writer(folder: Path) -> Iterator[None]:
     """Hold `folder`, which exists, while results are written into it. Raises UsageError where somebody else does.
 
     The lock goes with the process, however that ends. File systems without locks are written to without one.
     """
+    with _opened(folder) as descriptor:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            told = f"{folder}: another process writes its results there; wait for it, or choose another --out"
+            raise UsageError(told) from None
+        except OSError:
+            pass
+        yield
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        told = f"{folder}: another process writes its results there; wait for it, or choose another --out"
-        raise UsageError(told) from None
-    except OSError:
-        pass
-    try:
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)

@@ -135,7 +135,7 @@ def _latest() -> Path:
 
 def preview(request: Request, out: Path | None, *, resume: bool, workers: int = 1) -> str:
     """What would be measured: id, launch and name of each point, and about how long it takes `workers` of them."""
-    stores = [SweepStore.open(folder) for folder in _sweeps()[-KNOWN_SWEEPS:]]
+    stores = [store for folder in _sweeps()[-KNOWN_SWEEPS:] if (store := _readable(folder))]
     if resume:
         store = SweepStore.open(out or _latest())
         stores.append(store)
@@ -148,6 +148,14 @@ def preview(request: Request, out: Path | None, *, resume: bool, workers: int = 
     expected = estimate(missing, measured_s, max(num_resident(missing), workers))
     count = f"{len(plan.points)} points" if not done else f"{len(missing)} of {len(plan.points)} points to measure"
     return "\n".join([*lines, f"{count}, {expected.text()}"])
+
+
+def _readable(folder: Path) -> SweepStore | None:
+    """An earlier sweep that durations are taken from: one that cannot be read any more only makes them less exact."""
+    try:
+        return SweepStore.open(folder)
+    except UsageError:
+        return None
 
 
 def _records(store: SweepStore) -> list[tuple[Point, dict[str, Any]]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
 import pytest
 from stepscope.errors import UsageError
-from stepscope.experiments import result_folder, sweep
+from stepscope.experiments import history_store, result_folder, sweep
 from stepscope.experiments.result_folder import new_folder, sole_writer
 from stepscope.experiments.single import plan_single, run_single
 
@@ -67,3 +68,39 @@ def test_the_commands_that_are_printed_can_be_pasted(tmp_path: Path) -> None:
     out = tmp_path / "my run"
     told = run_single(plan_single(None, FIELDS, SIZES), out, lambda done, total: None).text
     assert f"perf report '{out}' --format text" in told
+
+
+def test_a_history_is_read_and_written_back_by_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a result that is added to a history WHEN what is stored there is read THEN the folder is held
+    new = tmp_path / "new.json"
+    new.write_text('{"schema": 1, "env": {"gpu": "G"}, "points": {"p": {"status": "ok", "metrics": {"m": 1.0}}}}')
+    held = []
+
+    def stored(store: Path) -> list[object]:
+        with result_folder._opened(store.parent) as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        held.append(store)
+        return []
+
+    monkeypatch.setattr(history_store, "_stored_trees", stored)
+    assert history_store.add_result([new], tmp_path / "nightly.json", "c1", None)
+    assert len(held) == 1
+
+
+def test_a_time_before_the_first_year_is_refused() -> None:
+    with pytest.raises(UsageError, match="give ISO 8601"):
+        history_store.utc("0001-01-01T00:00:00+14:00", "--time")
+
+
+def test_an_old_sweep_that_cannot_be_read_is_no_hindrance_to_a_preview(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("cut", '{"version": 1, "poi'), ("other", '{"tool": "another"}')):
+        plan = Path("sweep-out", name, "plan.json")
+        plan.parent.mkdir(parents=True)
+        plan.write_text(text)
+    told = sweep.preview(sweep.Request(params=("regime=steady",)), None, resume=False)
+    assert told.splitlines()[-1].startswith("36 points")
