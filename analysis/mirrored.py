@@ -1,14 +1,19 @@
-"""Differences of two arms whose periods grow from step to step, cancelled round by round.
+"""Differences of two arms whose periods grow from step to step, cancelled between rounds of either direction.
 
     round 1   first  last  skip
     round 2   skip   last  first        the mirror image: an arm that came two blocks earlier comes two blocks later
 
 Where requests grow, steps grow with them: 0.4 us a step at 64 rows (H200), so that two blocks apart is 20 us, and the
 differences of odd and even rounds lie in two clusters 40 us apart. The median over both (`blocks.step_differences`) is
-then no better known than the gap between them. The mean over a round and its mirror image has no such growth in it.
+then no better known than the gap between them. Each cluster has its own median, and growth is as far above the truth
+in one as it is below it in the other: the mean of both medians has none in it. A block that something held up moves one
+of the differences, and a median does not see it; the mean over a round and its mirror image would see it twice.
 
-The speed of a host changes too: a core of a shared machine goes at x 1.0 or x 1.8 for 0.1 to 0.5 s at a time (H200).
-Only rounds much shorter than that compare arms; those that a change falls into scatter to both sides.
+With two steps in flight single periods lean on each other; a block is compared by its pace (`pace`).
+
+A block in which the device did not bind, for the host was too slow, has another pace. Whether it did is told by the
+host's waits for tokens, which a step that is late finds already there (`kept_waiting`); and as the host is as slow in
+one arm as in another, such a round does not count for any.
 
 What grows in stairs and not evenly does not cancel: rows of one length all cross a tile of the attention kernel in the
 same step (+60 us every 128 steps). Give rows different lengths.
@@ -16,36 +21,71 @@ same step (+60 us every 128 steps). Give rows different lengths.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from .blocks import Block
-from .stats import Number, midmean
+from .pace import WINDOW, pace_ns
+from .stats import median_of_floats
+from .tables import TableSource, processes
 
 UNSETTLED_ROUNDS = 2
 """A launch's first steps are slower, whatever is measured: 40 us in the first 50 (H200)."""
+LATE_WAIT_NS = 100_000
+"""A wait for tokens that are there already takes 10 to 20 us (H200); one for a device that binds takes the rest of its
+step, which is made to be hundreds of us at least."""
+LATE_SHARE = 0.25
+"""A step that was held up alone spoils the windows that it lies in, and a median of windows stands that. A host that is
+too slow is late step after step."""
 
 
-def mirrored_differences(left: Sequence[Block], right: Sequence[Block], left_out: int = UNSETTLED_ROUNDS) -> list[int]:
-    """Twice the difference (left - right) in ns for each place of a block and each round with its mirror image.
+class RoundDifference(NamedTuple):
+    """By how much two arms' paces differ in one round, in ns; `back` in rounds that run in the opposite direction."""
 
-    The first `left_out` rounds, an even number, do not count. A last round without its mirror image counts neither.
+    back: bool
+    difference_ns: float
+
+
+def round_differences(
+    left: Sequence[Block], right: Sequence[Block], left_out: int = UNSETTLED_ROUNDS, unfit: Collection[int] = (),
+    window: int = WINDOW,
+) -> list[RoundDifference]:  # fmt: skip
+    """left - right of each round but the first `left_out` ones and those numbered in `unfit`."""
+    found = []
+    for number, (one, other) in enumerate(zip(_in_order(left), _in_order(right), strict=False)):
+        mine, its = pace_ns(one.periods_ns, window), pace_ns(other.periods_ns, window)
+        if number >= left_out and number not in unfit and mine is not None and its is not None:
+            found.append(RoundDifference(number % 2 == 1, float(mine - its)))
+    return found  # interrupted launches lack some last blocks
+
+
+def mirrored_difference(differences: Sequence[RoundDifference]) -> float | None:
+    """The mean of the medians of rounds of either direction, in ns; None where one direction has no round."""
+    there, back = (
+        median_of_floats([one.difference_ns for one in differences if one.back == way]) for way in (False, True)
+    )
+    return None if there is None or back is None else (there + back) / 2
+
+
+def kept_waiting(recording: TableSource, blocks: Sequence[Block]) -> list[bool]:
+    """Of each block in order, whether the host waited for the device in all but `LATE_SHARE` of its steps, which are
+    the recording's counted ones in order. Steps whose wait is not recorded say nothing; a block of such steps is fit.
     """
-    rounds = list(zip(_in_order(left), _in_order(right), strict=False))[left_out:]
-    return [
-        mine - other + mine_back - other_back
-        for (one, two), (three, four) in zip(rounds[0::2], rounds[1::2], strict=False)
-        for mine, other, mine_back, other_back in zip(
-            one.periods_ns, two.periods_ns, three.periods_ns, four.periods_ns, strict=False
-        )
-    ]
-
-
-def mirrored_difference(
-    left: Sequence[Block], right: Sequence[Block], left_out: int = UNSETTLED_ROUNDS
-) -> Number | None:
-    """Midmean of the differences in ns; None without any."""
-    doubled = midmean(mirrored_differences(left, right, left_out))
-    return None if doubled is None else doubled / 2
+    process, *_ = processes(recording)
+    steps = process.counted("steps")
+    number, _ = steps.ints("step")
+    waited, known = steps.ints("host_wait_ns")
+    order = np.argsort(number)
+    waited, known = waited[order], known[order]
+    found, begin = [], 0
+    for block in _in_order(blocks):
+        end = begin + len(block.periods_ns)
+        late = waited[begin:end][known[begin:end]] < LATE_WAIT_NS
+        found.append(int(late.sum()) <= LATE_SHARE * len(late))
+        begin = end
+    return found
 
 
 def _in_order(blocks: Sequence[Block]) -> list[Block]:

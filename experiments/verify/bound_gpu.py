@@ -6,12 +6,16 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...analysis.columns import Columns
 from ...analysis.gaps import gaps
-from ...analysis.stats import midmean
+from ...analysis.pace import WINDOW, pace_ns
+from ...analysis.stats import median, midmean
 from ...instrumentation.recording.reader import Recording
 from ..loop import LoopLimits
 from ..one_runner import HeldRows
@@ -22,26 +26,41 @@ from .gpu import NEEDS, WHY
 
 INJECTED_NS = 50_000
 SETTLE = 4
-KINDS: dict[str, dict[str, Any]] = {
-    "host": {
-        "model": "tiny", "num_reqs": 8, "prompt_len": 32, "token_handoff": "sync", "steps": 1900, "session_runs": 2,
-    },
-    "device": {
-        "model": "llama-1b", "num_reqs": 64, "prompt_len": 2048, "token_handoff": "async_auto", "steps": 48,
-        "session_runs": 20,
-    },
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What binds, and how runs of it are perturbed.
+
+    settings       of the runner and of its requests
+    steps          of a run. On an H200 20 host-bound runs of 640 steps were moved by 38.7 to 61.4 us (standard
+                   deviation 4.7), for the speed of its host changes
+    stretch        steps in a row that get more work, or none. Where every step waits for its own tokens 1, for the
+                   host's speed changes. With two in flight a window's (`analysis.pace`): single periods lean on one
+                   another, and 24 pairs of neighbours were moved by -15 to 12 us by nothing but that
+    session_runs   runs of one session at most: its requests must not outgrow the model, nor make the forward long
+    """
+
+    model: str
+    num_reqs: int
+    prompt_len: int
+    token_handoff: str
+    steps: int
+    stretch: int
+    session_runs: int
+
+
+KINDS = {
+    "host": Kind("tiny", 8, 32, "sync", 1900, 1, 2),
+    "device": Kind("llama-1b", 64, 8192, "async_auto", 24 * WINDOW, WINDOW, 20),
 }
-"""An empty forward behind synchronous scheduling; a forward longer than all host work, with two steps in flight.
-
-steps          of a run. On an H200 20 host-bound runs of 640 steps were moved by 38.7 to 61.4 us (standard deviation
-               4.7), for the speed of its host changes
-session_runs   runs of one session at most: its requests must not outgrow the model, nor make the forward long
-"""
+"""An empty forward behind synchronous scheduling; a forward of 5 ms, longer than all host work on a slow core as well,
+with two steps in flight."""
 
 
-def injected(step: int) -> bool:
-    """Which steps get more work: 0 1 1 0 0 1 1 0, so that what grows or drifts falls on both kinds alike."""
-    return step % 4 in (1, 2)
+def injected(place: int, stretch: int) -> bool:
+    """Whether a step of a run gets more work: stretches 0 1 1 0 0 1 1 0, so that growth and drift fall on both."""
+    return place // stretch % 4 in (1, 2)
 
 
 def spin(duration_ns: int) -> None:
@@ -54,22 +73,23 @@ def spin(duration_ns: int) -> None:
 def bound_spec(kind: str, runs: int, device: str = "cuda") -> dict[str, Any]:
     """One point whose requests last for all runs."""
     chosen = KINDS[kind]
-    settings = {name: chosen[name] for name in ("num_reqs", "prompt_len")}
+    settings = {"num_reqs": chosen.num_reqs, "prompt_len": chosen.prompt_len}
+    most = chosen.prompt_len + 4096
     return {
         "workload": {"regime": "steady", "scheduler": {"reserve_output": True}, "settings": settings},
         "runner": {
-            "model": chosen["model"], "token_handoff": chosen["token_handoff"], "graph_mode": "full",
-            "capture_sizes": [chosen["num_reqs"]], "max_model_len": 4096, "max_num_batched_tokens": 8192,
-            "num_blocks": chosen["num_reqs"] * 256 + 1,
+            "model": chosen.model, "token_handoff": chosen.token_handoff, "graph_mode": "full",
+            "capture_sizes": [chosen.num_reqs], "max_model_len": most, "max_num_batched_tokens": 8192,
+            "num_blocks": chosen.num_reqs * most // 16 + 1,
         },
         "device": device,
-        "measure": {"steps": runs * (SETTLE + chosen["steps"])},
+        "measure": {"steps": runs * (SETTLE + chosen.steps)},
     }  # fmt: skip
 
 
 def perturbed(kind: str, runs: int, device: str = "cuda") -> list[tuple[str | None, float]]:
     """Of each run what it is called, and by how much the injected work moves the median period, in ns."""
-    most = KINDS[kind]["session_runs"]
+    most = KINDS[kind].session_runs
     return [run for done in range(0, runs, most) for run in _session(kind, min(most, runs - done), device)]
 
 
@@ -78,43 +98,58 @@ def _session(kind: str, runs: int, device: str) -> list[tuple[str | None, float]
     with tempfile.TemporaryDirectory() as folder:
         session = Session(resolve(bound_spec(kind, runs, device)), Path(folder) / "recording", rows=rows)
         with closing(session):
-            _inject(session.runner)
+            plan = _Injection(KINDS[kind].stretch)
+            plan.into(session.runner)
             session.activate()
             session.run(LoopLimits(warmup_steps=session.warmup_steps, steps=0))
-            return [_run(session, rows, KINDS[kind]["steps"]) for _ in range(runs)]
+            return [_run(session, rows, plan, KINDS[kind].steps) for _ in range(runs)]
 
 
-def _inject(runner: Any) -> None:
-    prepare: Callable[..., Any] = runner.inputs.prepare
+@dataclass(slots=True)
+class _Injection:
+    """More work in steps of a run, which begins with step `begin`."""
 
-    def with_more(batch: Any, delta: Any) -> Any:
-        if injected(delta.step):
-            spin(INJECTED_NS)
-        return prepare(batch, delta)
+    stretch: int
+    begin: int = 0
 
-    runner.inputs.prepare = with_more
+    def into(self, runner: Any) -> None:
+        """Do it where inputs are prepared."""
+        prepare: Callable[..., Any] = runner.inputs.prepare
+
+        def with_more(batch: Any, delta: Any) -> Any:
+            if injected(delta.step - self.begin, self.stretch):
+                spin(INJECTED_NS)
+            return prepare(batch, delta)
+
+        runner.inputs.prepare = with_more
 
 
-def _run(session: Session, rows: HeldRows, steps: int) -> tuple[str | None, float]:
+def _run(session: Session, rows: HeldRows, plan: _Injection, steps: int) -> tuple[str | None, float]:
     session.hand_over()
     rows.tables.clear()
-    session.run(LoopLimits(warmup_steps=session.loop.num_steps + SETTLE, steps=steps))
+    plan.begin = session.loop.num_steps + SETTLE
+    session.run(LoopLimits(warmup_steps=plan.begin, steps=steps))
     session.device.synchronize()
     session.probe.finish()
     session.hand_over()
     recording = Recording.from_ledger(rows.tables, session.meta_of(session.spec, None))
-    return gaps(recording).bound, moved_ns(recording)
+    return gaps(recording).bound, moved_ns(recording, plan.stretch)
 
 
-def moved_ns(recording: Recording) -> float:
-    """Midmean over pairs of neighbours, one with more work and one without, of what their periods differ by."""
+def moved_ns(recording: Recording, stretch: int = 1) -> float:
+    """Median over pairs of neighbouring stretches, one with more work and one without, of what their paces differ by.
+
+    Of single steps it is the midmean, which scatters less; of stretches a quarter may hold a step that was held up.
+    """
     steps = Columns(recording.table("steps"))
     number, _ = steps.ints("step")
     period, known = steps.ints("period_ns")
     counted = known & ~steps.flags("warmup", null=True)
-    periods = dict(zip(number[counted].tolist(), period[counted].tolist(), strict=True))
-    pairs = [(step, step - 1 if step % 4 == 1 else step + 1) for step in periods if injected(step)]
-    found = midmean([periods[more] - periods[less] for more, less in pairs if less in periods])
+    periods = period[counted][np.argsort(number[counted])].tolist()
+    paces = [pace_ns(periods[at : at + stretch], stretch) for at in range(0, len(periods) - stretch + 1, stretch)]
+    pairs = [(at, at - 1 if at % 4 == 1 else at + 1) for at in range(len(paces)) if at % 4 in (1, 2)]
+    moved = [round((paces[more] or 0) - (paces[less] or 0)) for more, less in pairs if less < len(paces)]
+    found = (midmean if stretch == 1 else median)(moved)
     return float("nan") if found is None else float(found)
 
 

@@ -25,13 +25,15 @@ length the forward grew by 60 us every 128 steps (H200), and rounds of blocks fe
 class Turns:
     """How arms of one hand-off take turns.
 
-    context      tokens of the shortest row. With two steps in flight so many that the forward outlasts all host work:
-                 the device then binds, and shows a copy. Under synchronous scheduling few: host work is in every
-                 period anyway, and its speed changes several times a second (`analysis.mirrored`): a round of three
-                 turns has to be over in some 30 ms, and there have to be many
+    context      tokens of the shortest row. With two steps in flight so many that the forward, 4.8 ms then, outlasts
+                 all host work (H200: 0.9 ms, 1.6 with a timed copy on a stream of its own, and 1.8 times that on a slow
+                 core; 2.5 ms did not, and those cells were host-bound for a part of their steps): the device then
+                 binds, and shows a copy. Under synchronous scheduling few: host work is in every period anyway, and
+                 its speed changes several times a second (`analysis.gauged`): a round of three turns has to be over in
+                 some 30 ms, and there have to be many
     launches     of each cell
     blocks       of each arm, in rounds that mirror each other, of which the first `left_out` don't count
-    steps        counted ones of a block, behind `settle` others
+    steps        counted ones of a block, behind `settle` others. With two in flight several windows' (`analysis.pace`)
     """
 
     context: int
@@ -42,7 +44,7 @@ class Turns:
     settle: int
 
 
-TURNS = {"sync": Turns(256, 3, 100, 10, 3, 2), "async_auto": Turns(2048, 1, 20, 2, 20, 3)}
+TURNS = {"sync": Turns(256, 3, 100, 10, 3, 2), "async_auto": Turns(8192, 1, 16, 2, 24, 4)}
 QUICK_BLOCKS = {"sync": 20, "async_auto": 4}
 
 

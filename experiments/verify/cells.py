@@ -7,7 +7,7 @@ step (`analysis.exposure.commit_step`); of arm `skip`, which it has to foretell,
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ from ...analysis.arms import COPIES
 from ...analysis.blocks import Block
 from ...analysis.exposure import commit_step
 from ...analysis.gauged import gauged_blocks, gauged_difference, pairs_of
-from ...analysis.mirrored import mirrored_differences
-from ...analysis.stats import Number, midmean
+from ...analysis.mirrored import kept_waiting, mirrored_difference, round_differences
+from ...analysis.stats import Number
 from ...instrumentation.recording.reader import Recording
 from ..launch_groups import measure_launch
 from ..launches import launches
@@ -41,8 +41,9 @@ class Cell:
 
     order_ns      last - first, measured;   skip_ns  first - skip, measured;   None with too few blocks
     replayed_ns   the replay's answer to first - skip, None without one
-    copy_ns       |C|; None without events
+    copy_ns       |C|; None without events, and of large tables under synchronous scheduling, where nobody asks
     exposed       whether single copies were given an exposure
+    late          rounds that count for no arm: the host was too slow in them for the device to bind
     """
 
     width: int
@@ -54,6 +55,7 @@ class Cell:
     replayed_ns: Number | None
     copy_ns: Number | None
     exposed: bool = False
+    late: int = 0
 
     @property
     def mib(self) -> float:
@@ -83,13 +85,16 @@ def measured_cells(specs: Sequence[dict[str, Any]]) -> list[Cell]:
 
 @dataclass(frozen=True, slots=True)
 class _Launch:
-    """What one launch of a cell gave: differences of steps (see `_cell`), and of arms with events the replay's."""
+    """What one launch of a cell gave: differences of steps or of rounds (see `_cell`), the rounds left out as too late,
+    and of arms with events the replay's answer.
+    """
 
     order: Sequence[Any]
     skip: Sequence[Any]
-    replayed_ns: Number | None
-    copy_ns: Number | None
-    exposed: bool
+    late: int
+    replayed_ns: Number | None = None
+    copy_ns: Number | None = None
+    exposed: bool = False
 
 
 def _key(spec: PointSpec) -> Key:
@@ -100,46 +105,49 @@ def _key(spec: PointSpec) -> Key:
 
 
 def _launch(key: Key, arms: Arms) -> _Launch:
-    _, handoff, _, events = key
-    left_out, turns = TURNS[handoff].left_out, {name: blocks for name, (_, blocks) in arms.items()}
-    order: Sequence[Any]
-    skip: Sequence[Any]
-    if handoff == "sync":
-        gauged = {name: gauged_blocks(one.recording, blocks) for name, (one, blocks) in arms.items()}
-        order = pairs_of(gauged["last"], gauged["first"], left_out)
-        skip = pairs_of(gauged["first"], gauged["skip"], left_out)
-    else:
-        order = mirrored_differences(turns["last"], turns["first"], left_out)
-        skip = mirrored_differences(turns["first"], turns["skip"], left_out)
+    width, handoff, _, events = key
+    order, skip, late = (_gauged if handoff == "sync" else _paced)(arms, TURNS[handoff].left_out)
     if not events:
-        return _Launch(order, skip, None, None, exposed=False)
+        return _Launch(order, skip, late)
+    replayed = replayed_ns(arms["first"][0].recording, arms["last"][0].recording)
+    if handoff == "sync" and WIDTHS.get(width) != SMALL_MIB:
+        return _Launch(order, skip, late, replayed)
     metrics = [summary_of(arms[name][0])["metrics"] for name in ("first", "last")]
     copies = [values[name] for values in metrics for name in COPIES if values.get(name) is not None]
-    return _Launch(
-        order, skip, replayed_ns(arms["first"][0].recording, arms["last"][0].recording),
-        min(copies, default=None), metrics[0].get("exposed_p50_ns") is not None,
-    )  # fmt: skip
+    exposed = metrics[0].get("exposed_p50_ns") is not None
+    return _Launch(order, skip, late, replayed, min(copies, default=None), exposed)
+
+
+def _gauged(arms: Arms, left_out: int) -> tuple[Sequence[Any], Sequence[Any], int]:
+    gauged = {name: gauged_blocks(one.recording, blocks) for name, (one, blocks) in arms.items()}
+    order = pairs_of(gauged["last"], gauged["first"], left_out)
+    return order, pairs_of(gauged["first"], gauged["skip"], left_out), 0
+
+
+def _paced(arms: Arms, left_out: int) -> tuple[Sequence[Any], Sequence[Any], int]:
+    turns = {name: blocks for name, (_, blocks) in arms.items()}
+    fit = [kept_waiting(one.recording, blocks) for one, blocks in arms.values()]
+    late = frozenset(number for number, waited in enumerate(zip(*fit, strict=False)) if not all(waited))
+    order = round_differences(turns["last"], turns["first"], left_out, late)
+    skip = round_differences(turns["first"], turns["skip"], left_out, late)
+    return order, skip, sum(number >= left_out for number in late)
 
 
 def _cell(key: Key, launches: Sequence[_Launch]) -> Cell:
     """The host binds under synchronous scheduling: there its speed is gauged. With two steps in flight the device does:
-    there growth from step to step is cancelled.
+    there paces are compared, and growth from step to step is cancelled.
     """
     width, handoff, road, events = key
     order, skip = ([value for one in launches for value in getattr(one, name)] for name in ("order", "skip"))
-    difference = gauged_difference if handoff == "sync" else _halved
+    difference: Callable[[Sequence[Any]], Number | None]
+    difference = gauged_difference if handoff == "sync" else mirrored_difference
     replayed = [one.replayed_ns for one in launches if one.replayed_ns is not None]
     copies = [one.copy_ns for one in launches if one.copy_ns is not None]
     return Cell(
         width=width, handoff=handoff, road=road, events=events, order_ns=difference(order), skip_ns=difference(skip),
         replayed_ns=sum(replayed) / len(replayed) if replayed else None, copy_ns=min(copies, default=None),
-        exposed=any(one.exposed for one in launches),
+        exposed=any(one.exposed for one in launches), late=sum(one.late for one in launches),
     )  # fmt: skip
-
-
-def _halved(doubled: Sequence[int]) -> Number | None:
-    found = midmean(doubled)
-    return None if found is None else found / 2
 
 
 def replayed_ns(first: Recording, last: Recording) -> Number | None:
@@ -178,7 +186,8 @@ def _close(cell: Cell) -> bool:
 
 def _said(cell: Cell) -> str:
     told = ("null" if value is None else f"{value / 1e3:.1f}" for value in (cell.replayed_ns, cell.skip_ns))
-    return "{} {} against {}".format(cell.name, *told)
+    late = f" ({cell.late} rounds left out: the device did not bind)" if cell.late else ""
+    return "{} {} against {}".format(cell.name, *told) + late
 
 
 def _plainest(cells: Sequence[Cell]) -> list[Cell]:

@@ -1,5 +1,8 @@
 """Checks that need a GPU, run on the `sim` device in its place: what they find there is no matter, that they run is."""
 
+import types
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -125,12 +128,33 @@ def test_a_cell_is_measured_from_its_three_arms():
     assert cell.replayed_ns > 0
 
 
+def test_what_padding_costs_is_asked_of_several_runners_and_looks(monkeypatch):
+    # GIVEN runners that differ by 6 us in what the greater length adds, and a look that was disturbed
+    looks = iter([0, 0, 0, 900_000, 0, 0, *[6_000] * 6, *[12_000] * 6])
+    shapes_seen = []
+
+    def measured(runner, config, bench, shapes):
+        more = next(looks)
+        shapes_seen.append([shape.kv_tokens for shape in shapes])
+        return [types.SimpleNamespace(padded_ns=1_015_000, actual_ns=1_000_000),
+                types.SimpleNamespace(padded_ns=4_015_000 + more, actual_ns=4_000_000)]  # fmt: skip
+
+    monkeypatch.setattr(padding_runs, "measure_replays", measured)
+    monkeypatch.setattr(padding_runs, "build_runner", lambda *a: object())
+    monkeypatch.setattr(padding_runs, "GpuBench", object)
+    (finding,) = padding_runs._measured(replace(QUICK, quick=False))
+    assert (finding.passed, finding.found, len(shapes_seen)) == (True, "6 us", 18)
+    assert finding.planted.endswith("15.0 us at KV 512; at 8192 that and (of each runner 0.0, 6.0, 12.0)")
+
+
 def test_injected_work_is_found_between_neighbours():
     # GIVEN periods that grow from step to step, and 50 us more in every second pair of steps
-    periods = [1_000_000 + 2_000 * step + 50_000 * bound_gpu.injected(step) for step in range(16)]
-    rows = {"steps": [_step(step, period) for step, period in enumerate(periods)]}
-    recording = Recording.from_ledger(rows, RecordingMeta(source="lab", device="cpu"))
-    assert bound_gpu.moved_ns(recording) == pytest.approx(50_000, abs=2_000)
+    for stretch in (1, 6):
+        more = [50_000 * bound_gpu.injected(step, stretch) for step in range(16 * stretch)]
+        periods = [1_000_000 + 2_000 * step + ns for step, ns in enumerate(more)]
+        rows = {"steps": [_step(7 + step, period) for step, period in enumerate(periods)]}
+        recording = Recording.from_ledger(rows, RecordingMeta(source="lab", device="cpu"))
+        assert bound_gpu.moved_ns(recording, stretch) == pytest.approx(50_000, abs=10)
     # AND twenty such runs are judged by what they are called and by what they felt
     runs = [("host", 50_000.0)] * 19
     assert [f.passed for f in bound_gpu.judged_runs("host", [*runs, ("host", 41_000.0)])] == [True, True]
@@ -147,7 +171,7 @@ def _step(number, period_ns):
 
 
 def test_the_runner_is_perturbed_and_judged(monkeypatch):
-    monkeypatch.setitem(bound_gpu.KINDS["host"], "steps", 8)
+    monkeypatch.setitem(bound_gpu.KINDS, "host", replace(bound_gpu.KINDS["host"], steps=8))
     monkeypatch.setattr(bound_gpu, "INJECTED_NS", 3_000_000)
     (run,) = bound_gpu.perturbed("host", 1, "sim")
     assert run[0] == "host"
