@@ -14,7 +14,8 @@ def test_each_buffer_has_a_row_and_the_what_ifs_take_all(recordings) -> None:
     assert one.groups == ()
     assert one.what_if[0].change.name == "copy of block_table free"
     copies = recording.tables["copies"]
-    second = copies[copies["buffer"] == "block_table"].assign(buffer="block_table.1", correlation=pd.NA)
+    second = copies[copies["buffer"] == "block_table"].assign(buffer="block_table.1")
+    second["correlation"] = second["correlation"].mask(second["correlation"].notna())
     recording.tables["copies"] = pd.concat([copies, second], ignore_index=True)
     found = gather_copies(recording)
     # THEN both are listed, the second without an exposure, since nobody declared who reads it

@@ -73,6 +73,23 @@ def test_repeat_says_nothing_where_it_was_not_needed(tmp_path: Path) -> None:
     assert len(trace.warnings) == 1
 
 
+@pytest.mark.parametrize(
+    ("seconds", "limit", "options", "words"),
+    [
+        (121 * 86_400, None, ReplayOptions(speed=0.001), "at speed 0.001 it lasts longer than 146 years"),
+        (4_000_000_000, 6, ReplayOptions(repeat=True), "played 3 times it lasts longer than 146 years"),
+        (4_000_000_000, None, ReplayOptions(repeat=True, speed=0.5), "at speed 0.5 it lasts"),
+    ],
+)
+def test_arrivals_that_int64_does_not_hold_are_refused(
+    tmp_path: Path, seconds: int, limit: int | None, options: ReplayOptions, words: str
+) -> None:
+    # GIVEN a trace of months or of a century WHEN it is stretched THEN no arrival wraps round to a negative time
+    path = write(tmp_path, f"arrived_at,num_prefill_tokens,num_decode_tokens\n0,5,1\n{seconds},5,1\n")
+    with pytest.raises(UsageError, match=words):
+        read_trace(path, limit=limit, options=options)
+
+
 @pytest.mark.parametrize(("speed", "last"), [(8.0, 24_375_000_000), (0.5, 390 * S), (3.0, 65 * S), (0.3, 650 * S)])
 def test_speed_divides_the_offsets_exactly(tmp_path: Path, speed: float, last: int) -> None:
     trace = read_trace(write(tmp_path, BURST), options=ReplayOptions(speed=speed))

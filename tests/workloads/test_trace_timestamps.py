@@ -34,7 +34,13 @@ def test_wall_time_is_exact(text: str, second: int, ns: int) -> None:
     assert wall_time_ns(text) == second * 1_000_000_000 + ns
 
 
-@pytest.mark.parametrize("text", ["", "5", "2023-02-30 00:00:00", "2023-11-16", "2023-11-16 18:17:03.1234567890", "x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "5", "2023-02-30 00:00:00", "2023-11-16", "2023-11-16 18:17:03.1234567890", "x",
+        "0001-01-01 00:00:00", "1800-01-01 00:00:00", "9999-12-31 23:59:59",  # nothing that int64 holds
+    ],
+)  # fmt: skip
 def test_what_is_no_wall_time_is_refused(text: str) -> None:
     with pytest.raises(BadTimestamp):
         wall_time_ns(text)

@@ -18,6 +18,8 @@ from .rows import RowSieve, TraceRow
 
 _INT64 = npt.NDArray[np.int64]
 _MIN_SPEED, _MAX_SPEED = 0.001, 1_000_000
+MAX_OFFSET_NS = 1 << 62
+"""Arrivals are int64."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,10 @@ def replay(path: Path, fmt: TraceFormat, sieve: RowSieve, limit: int | None, opt
         raise UsageError(f"trace {path}: nothing usable in it ({reasons})")
     warnings = _warnings(fmt, sieve)
     chosen, offsets = _cut_or_repeat(path, rows, limit, options.repeat, warnings)
+    if float(offsets[-1]) / options.speed + options.jitter_ns >= MAX_OFFSET_NS:
+        raise UsageError(
+            f"trace {path}: at speed {options.speed} it lasts longer than 146 years; raise speed, or lower the limit"
+        )
     arrivals = _scaled(offsets, options.speed)
     order = np.arange(len(arrivals))
     if options.jitter_ns:
@@ -141,6 +147,8 @@ def _cut_or_repeat(
     rounds = -(-count // len(rows))
     warnings.append(f"{len(rows)} usable rows played {rounds} times to give {count} requests")
     period = int(times[-1]) + int(times[-1]) // max(len(rows) - 1, 1)
+    if period * rounds >= MAX_OFFSET_NS:
+        raise UsageError(f"trace {path}: played {rounds} times it lasts longer than 146 years; lower the limit")
     starts = np.repeat(np.arange(rounds, dtype=np.int64) * period, len(rows))
     return (rows * rounds)[:count], (np.tile(times, rounds) + starts)[:count]
 

@@ -21,7 +21,8 @@ class BadTimestamp(ValueError):
 def wall_time_ns(text: str) -> int:
     """Nanoseconds since 1970 of `2023-11-16 18:17:03.9799600` or `2024-05-12 00:00:00+00:00`.
 
-    The fraction has 0 to 9 digits and may come and go within a file; without a zone the time counts as UTC.
+    The fraction has 0 to 9 digits and may come and go within a file; without a zone the time counts as UTC. Raises
+    BadTimestamp for what is no time, or more than 146 years away from 1970.
     """
     match = _WALL.fullmatch(text.strip())
     if match is None:
@@ -38,7 +39,10 @@ def wall_time_ns(text: str) -> int:
     if sign != "0":
         offset = (int(zone_hours) * 60 + int(zone_minutes)) * 60
         seconds += offset if sign == "-" else -offset
-    return seconds * NS_PER_S + int(fraction.ljust(9, "0"))
+    found = seconds * NS_PER_S + int(fraction.ljust(9, "0"))
+    if abs(found) >= _MAX_NS:
+        raise BadTimestamp(text)
+    return found
 
 
 def scaled_ns(value: object, unit_ns: int) -> int:
