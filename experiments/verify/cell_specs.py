@@ -10,6 +10,8 @@ ROWS = 64
 WIDTHS = {512: 0.125, 8192: 2.0, 32_768: 8.0}
 """Block-table width -> MiB at 64 rows of 4 bytes."""
 SMALL_MIB = 0.125
+BLOCK, MORE = 16, 3072
+"""Tokens of a KV block, and tokens that a row may grow by."""
 ROADS = {
     "compute": {"copy_stream": "compute", "device_buffers": "single_guarded"},
     "single_guarded": {"copy_stream": "dedicated", "device_buffers": "single_guarded"},
@@ -80,14 +82,15 @@ def _cell_spec(
     """Cells of some widths, some roads and one hand-off."""
     widths, names, handoff = cells
     turns, roads = TURNS[handoff], [ROADS[name] for name in names]
-    length = turns.context if context is None else context
-    most = length + TILE + 3072
+    room = min(widths) * BLOCK - TILE - MORE
+    length = min(turns.context, room) if context is None else context
+    most = length + TILE + MORE
     lengths = ",".join(f"{ROWS // STAIRS}*1@{length + stair * TILE // STAIRS}" for stair in range(STAIRS))
     return {
         "workload": {"case": f"cells={lengths}", "scheduler": {"reserve_output": True}},
         "runner": {
             "model": model, "graph_mode": "full", "capture_sizes": [ROWS], "slot_mapping": "host",
-            "max_model_len": most, "max_num_batched_tokens": 8192, "num_blocks": ROWS * most // 16 + 1,
+            "max_model_len": most, "max_num_batched_tokens": 8192, "num_blocks": ROWS * most // BLOCK + 1,
             "token_handoff": handoff,
         },
         "device": device,

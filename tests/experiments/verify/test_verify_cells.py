@@ -9,6 +9,7 @@ from stepscope.experiments.resolve import workload_of
 from stepscope.experiments.verify import cell_specs as specs_module
 from stepscope.experiments.verify.cell_specs import HANDOFFS, ROADS, ROWS, TILE, TURNS, WIDTHS, Turns, cell_specs
 from stepscope.experiments.verify.cells import Cell, judged
+from stepscope.workloads.case_grammar import parse_case
 
 WHOLE = Cell(
     width=32_768, handoff="sync", road="compute", events=True, order_ns=0, skip_ns=160_000, replayed_ns=155_000,
@@ -82,6 +83,16 @@ def test_its_points_can_be_resolved(monkeypatch):
     assert len({length // 16 for length in lengths}) == 8
     # AND rounds come with their mirror images
     assert all(turns.blocks % 2 == turns.left_out % 2 == 0 for turns in TURNS.values())
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_every_table_is_wide_enough_for_its_rows(quick):
+    for spec in cell_specs("sim", quick=quick):
+        runner, widths = spec["runner"], spec["grid"]["runner.table_width"]
+        assert runner["max_model_len"] <= 16 * min(widths)
+        context = min(row.length for row in parse_case(spec["workload"]["case"]).rows)
+        steps = spec["measure"]["blocks"] * (spec["measure"]["block_steps"] + spec["measure"]["settle_steps"] + 1)
+        assert context + TILE + len(spec["grid"]["runner.commit_order"]) * steps <= runner["max_model_len"]
 
 
 def test_a_case_with_prompts_in_it_has_no_arm_without_copies():
