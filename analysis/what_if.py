@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -9,8 +10,9 @@ from fractions import Fraction
 import numpy as np
 
 from ..instrumentation.queues import Replay
+from .pace import pace_ns, steps_in_flight, window_of
 from .replay import Timeline, changed, replays
-from .stats import Number, exact, mean, median
+from .stats import Number, exact, mean
 from .tables import LongArray, Process, TableSource
 
 TRANSIENT_STEPS = 2
@@ -114,8 +116,9 @@ def untied_reason(line: Timeline, steady: LongArray) -> str:
 def period_change(process: Process, line: Timeline, replayed: Replay) -> tuple[Number | None, str | None]:
     """By how much the steady period is shorter in `replayed`, or None and the reason.
 
-    The difference of the median periods of each block of steady steps that follow one another, and of the blocks the
-    median: a step that the machine disturbed in a call that the change leaves out must not speak for all.
+    The difference of the paces (`pace`) of each block of steady steps that follow one another, and of the blocks the
+    median: a step that the machine disturbed in a call that the change leaves out must not speak for all. Where each
+    step waits for its own tokens a pace is the median period.
     """
     steady = steady_steps(process, line)
     if len(steady) < LEAST_STEPS:
@@ -124,16 +127,17 @@ def period_change(process: Process, line: Timeline, replayed: Replay) -> tuple[N
         return None, reason
     before = np.diff(line.step_starts(line.baseline))
     after = np.diff(line.step_starts(replayed))
+    window = window_of(steps_in_flight(process))
     blocks = np.split(steady, np.flatnonzero(np.diff(steady) > 1) + 1)
-    doubled = [2 * (_median(before[block]) - _median(after[block])) for block in blocks]
-    return exact(_median(np.array([int(value) for value in doubled], dtype=np.int64)) / 2), None
+    changes = [_pace(before[block], window) - _pace(after[block], window) for block in blocks]
+    return exact(statistics.median(changes)), None
 
 
-def _median(values: LongArray) -> Fraction:
-    """Of one integer or more, exactly: whole, or half between two."""
-    found = median(values)
+def _pace(periods_ns: LongArray, window: int) -> Fraction:
+    """Of one period or more, exactly: a multiple of a window's share of half a ns, or a mean."""
+    found = pace_ns(periods_ns, window)
     assert found is not None
-    return Fraction(found)
+    return Fraction(found).limit_denominator(2 * max(window, len(periods_ns)))
 
 
 def _too_few(count: int) -> str:
