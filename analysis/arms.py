@@ -7,7 +7,7 @@
 An arm without the copy is also spared the host's call. So the replay's answer to hold against first - skip is
 `commit_step_ns` (neither copy nor call), and `exposed_step_ns` (the copy takes no time) is the part on the device: 0 on
 a host that hides the copy, while the arms differ by what the call costs.
-Points that took turns block by block (`blocks`) are compared within their launches; others by their median periods.
+Points that took turns block by block (`blocks`) are compared within their launches; others by what a step takes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from fractions import Fraction
 import pandas as pd
 
 from .blocks import Block, Interval, Launches, compare, over_launches
+from .pace import PACE
 from .stats import Number, exact
 from .summary import Summary
 from .tables import records
@@ -104,6 +105,7 @@ def _text(value: object) -> str:
 def _figures(
     arms: Mapping[str, list[ArmPoint]], metric: str, timed: Mapping[str, list[ArmPoint]]
 ) -> dict[str, Number | None]:
+    metric = _pace_if_all(arms) or metric
     period = {arm: _mean(arms.get(arm, []), metric) for arm in ARMS}
     copy = _copy(timed)
     found: dict[str, Fraction | None] = {f"{arm}_ns": value for arm, value in period.items()}
@@ -121,6 +123,12 @@ def _figures(
         "commit_step_ns": _mean(arms.get("first", []), "commit_step_ns"),
     }
     return {name: None if value is None else exact(value) for name, value in found.items()}
+
+
+def _pace_if_all(arms: Mapping[str, list[ArmPoint]]) -> str | None:
+    """The metric of the pace, where every point of every arm has one: single periods of pipelined steps are none."""
+    paces = [point.summary.metrics.get(PACE) for points in arms.values() for point in points]
+    return PACE if paces and None not in paces else None
 
 
 def _in_turns(

@@ -21,7 +21,10 @@ import numpy as np
 
 from .columns import LongArray
 from .stats import Number, exact, mean, median
-from .tables import Process
+from .tables import Process, TableSource, processes
+
+PACE = "pace_ns"
+"""The metric's name, in summaries and in the gate."""
 
 
 def window_of(steps_in_flight: int) -> int:
@@ -53,6 +56,30 @@ def pace_of_blocks_ns(blocks_ns: Iterable[Sequence[int] | LongArray], window: in
     middle = median(np.concatenate([end[window:] - end[:-window] for end in ends]))
     assert middle is not None
     return exact(Fraction(middle) / window)
+
+
+OWN_TOKENS = "a step waits for its own tokens: its median period is its pace"
+
+
+def recorded_pace_ns(recording: TableSource) -> tuple[Number | None, str | None]:
+    """The pace of the counted steps of a recording, over the windows of steps that followed one another; or None and
+    the reason: steps that wait for their own tokens, or no period.
+    """
+    parts = processes(recording)
+    window = window_of(max(map(steps_in_flight, parts), default=1))
+    pace = pace_of_blocks_ns([block for process in parts for block in _blocks(process)], window)
+    if pace is None:
+        return None, "no counted step has a period"
+    return (pace, None) if window > 1 else (None, OWN_TOKENS)
+
+
+def _blocks(process: Process) -> list[LongArray]:
+    """Periods of the counted steps, cut where a number is missing or a period is not known."""
+    steps = process.counted("steps")
+    (numbers, _), (periods, known) = steps.ints("step"), steps.ints("period_ns")
+    order = np.argsort(numbers[known], kind="stable")
+    numbers, periods = numbers[known][order], periods[known][order]
+    return np.split(periods, np.flatnonzero(np.diff(numbers) != 1) + 1) if len(periods) else []
 
 
 def steps_in_flight(process: Process) -> int:

@@ -13,6 +13,7 @@ from .costs import calibrated
 from .exposure import exposure
 from .gaps import gaps
 from .overlap import PARTNERS, copy_overlap
+from .pace import PACE, recorded_pace_ns
 from .padding import padding
 from .phases import DEVICE_FIGURES, HOST_PHASES, phase_summary
 from .pinned import pinned_reuse
@@ -99,6 +100,7 @@ def _steps(row: _Row, recording: Replays) -> None:
         ("period_p90_ns", quantile(period, 90)), ("period_p99_ns", quantile(period, 99)),
     ):
         row.put(name, value, why)
+    row.put(PACE, *recorded_pace_ns(recording))
     for column in ("latency_ns", "host_busy_ns", "host_wait_ns"):
         otherwise = f"no counted step has {column}"
         found = median(_values(recording, "steps", column))

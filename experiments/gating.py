@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..analysis.gate.block_values import DEVICE, EXPOSED, PERIOD
+from ..analysis.gate.block_values import DEVICE, EXPOSED, PACE, PERIOD
 from ..analysis.gate.direction import COUNTED, UNKNOWN_DIRECTION, is_time, less_is_better
 from ..analysis.gate.exact import EXACT, judge_exact
 from ..analysis.gate.fingerprint import differences, told
@@ -24,10 +24,11 @@ from .distinct import refuse_copies, refuse_same_paths
 from .history_store import files_of, read_stored
 
 TIMED = (
-    "period_p50_ns", "preprocess_p50_ns", "forward_p50_ns", "sample_p50_ns",
+    PACE, PERIOD, "preprocess_p50_ns", "forward_p50_ns", "sample_p50_ns",
     "preprocess_span_p50_ns", "forward_span_p50_ns", "sample_span_p50_ns", DEVICE, "table_copy_p50_ns", EXPOSED,
 )  # fmt: skip
-"""Of a summary of ours: `TIMED` by the prediction interval, `COUNTED` exactly against the newest stored result."""
+"""Of a summary of ours: `TIMED` by the prediction interval, `COUNTED` exactly against the newest stored result. The
+median period is not judged where there is a pace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def _judged(stored: Sequence[Result], head: Result, request: HistoryRequest) -> 
 def _of_new(point: str, head: Result, request: HistoryRequest) -> list[PointVerdict]:
     """What is wrong with a point that has nothing to be compared with: it, too, must have been measured."""
     names = [metric for at, metric in head.values if at == point]
-    chosen = request.metrics or [metric for metric in _default(names) if _anywhere(point, metric, (), head)]
+    chosen = request.metrics or _chosen(names, point, (), head)
     if not chosen:
         return [PointVerdict(point, ALL, Verdict.ERROR, Reason.NOT_MEASURED, detail="no gated metric")]
     return [found for metric in chosen for found in [_judge(point, metric, [head], head, request.limits)]
@@ -123,10 +124,16 @@ def _points(result: Result) -> dict[str, None]:
 
 def _of_point(point: str, stored: Sequence[Result], head: Result, request: HistoryRequest) -> list[PointVerdict]:
     names = dict.fromkeys(metric for result in (*stored, head) for at, metric in result.values if at == point)
-    chosen = request.metrics or [metric for metric in _default(names) if _anywhere(point, metric, stored, head)]
+    chosen = request.metrics or _chosen(names, point, stored, head)
     if not chosen:
         return [PointVerdict(point, ALL, Verdict.ERROR, Reason.NOT_MEASURED, detail="no gated metric")]
     return [_judge(point, metric, stored, head, request.limits) for metric in chosen]
+
+
+def _chosen(names: Iterable[str], point: str, stored: Iterable[Result], head: Result) -> list[str]:
+    """Where nobody chooses: what any result has, and one figure for what a step takes."""
+    known = [metric for metric in _default(names) if _anywhere(point, metric, stored, head)]
+    return [metric for metric in known if metric != PERIOD] if PACE in known else known
 
 
 def _judge(point: str, metric: str, stored: Sequence[Result], head: Result, limits: Limits) -> PointVerdict:
@@ -136,9 +143,12 @@ def _judge(point: str, metric: str, stored: Sequence[Result], head: Result, limi
     new = head.values.get((point, metric))
     if metric in COUNTED or metric in EXACT:
         return judge_exact(point, metric, {"base": values(metric)[-1:], "head": [new]})
+    if metric == PACE and new is not None and not any(value is not None for value in values(PACE)):
+        return PointVerdict(point, metric, Verdict.INCOMPARABLE, Reason.NO_STORED_PACE)
     if metric == EXPOSED:
-        parts = list(zip(values(metric), values(PERIOD), strict=True))
-        return judge_history_share(point, metric, parts, (new, head.values.get((point, PERIOD))), limits)
+        whole = PACE if all(value is not None for value in (*values(PACE), head.values.get((point, PACE)))) else PERIOD
+        parts = list(zip(values(metric), values(whole), strict=True))
+        return judge_history_share(point, metric, parts, (new, head.values.get((point, whole))), limits)
     return judge_history(point, metric, values(metric), new, limits)
 
 

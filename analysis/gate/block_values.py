@@ -15,6 +15,7 @@ import numpy as np
 
 from ..columns import BoolArray, Columns, LongArray
 from ..exposure import exposure
+from ..pace import PACE as PACE
 from ..pace import pace_ns, steps_in_flight, window_of
 from ..phases import HOST_PHASES, sum_by_step
 from ..replay import replays
@@ -25,9 +26,8 @@ from .pairs import Floats
 
 _DEVICE_PHASES = HOST_PHASES[:-1]
 PERIOD = "period_p50_ns"
-PACE = "pace_ns"
-"""What a step takes where steps are pipelined (`pace`): there a single period is no step's time, and the pace is gated
-in its place. Of steps that wait for their own tokens there is none: their median period is their pace."""
+"""The median period. Where steps are pipelined a single period is no step's time: `PACE` is gated in its place there.
+Of steps that wait for their own tokens there is no other pace than this."""
 DEVICE = "device_p50_ns"
 """Of a step: from the first to the last event of each of its phases, added up."""
 EXPOSED = "exposed_p50_ns"

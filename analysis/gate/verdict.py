@@ -64,6 +64,7 @@ class Reason(Enum):
     UNKNOWN_MACHINE = "unknown_machine"
     OTHER_WORK = "other_workload"
     NOT_IN_BASE = "not_in_base"
+    NO_STORED_PACE = "no_stored_pace"
     NO_COMMON_POINTS = "no_common_points"
     # not measured
     NOT_IN_HEAD = "not_in_head"

@@ -57,7 +57,7 @@ def phase_words(view: PhaseView) -> str:
     if not any(row["p50_ns"] for row in known):
         return "Not measured: no counted step has a phase with a host time."
     parts = ", ".join(map(_phase_words, sorted(known, key=lambda row: -row["p50_ns"])))
-    period = "" if view.period_p50_ns is None else f"A step takes {duration(view.period_p50_ns)} (median period). "
+    period = "" if view.step_ns is None else f"A step takes {duration(view.step_ns)} ({view.step_words}). "
     head = f"{period}Median host time of a step, and in brackets the share of the sum of all periods: {parts}."
     return f"{head}{_ragged_words(known)}{_range_words(view)}{_overlap_words(view)}{_tail_words(view)}"
 
@@ -84,15 +84,15 @@ def _range_words(view: PhaseView) -> str:
 
 
 def _overlap_words(view: PhaseView) -> str:
-    latency, period = view.latency_p50_ns, view.period_p50_ns
+    latency, period = view.latency_p50_ns, view.step_ns
     if latency is None or period is None or latency <= period:
         return ""
     return f" Steps overlap: a step's tokens are with the host {duration(latency)} after it began (median)."
 
 
 def _tail_words(view: PhaseView) -> str:
-    mean, median = view.period_mean_ns, view.period_p50_ns
-    if mean is None or not median or mean < _SKEWED * median:
+    mean, usual = view.period_mean_ns, view.step_ns
+    if mean is None or not usual or mean < _SKEWED * usual:
         return ""
     return f" A few slow steps pull the mean period up to {duration(mean)}."
 

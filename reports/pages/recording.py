@@ -46,8 +46,8 @@ def recording_document(view: RecordingView) -> Document:
 
 def _subtitle(view: RecordingView) -> str:
     parts = [f"device {view.meta.device}", f"{count(view.phases.num_steps)} steps"]
-    if view.phases.period_p50_ns is not None:
-        parts.append(f"median period {duration(view.phases.period_p50_ns)}")
+    if view.phases.step_ns is not None:
+        parts.append(f"{view.phases.step_words} {duration(view.phases.step_ns)}")
     return ", ".join((*parts, f"recorded {view.meta.created}"))
 
 

@@ -13,8 +13,8 @@ from ..views.sweep import SweepPoint, SweepView
 
 HEAT_METRICS = ("exposed_p50_ns", "exposed_step_ns", "hidden_p50_ns", "build_overlap_fraction")
 LINE_METRICS = (
-    "period_p50_ns", "preprocess_p50_ns", "table_copy_p50_ns", "exposed_p50_ns", "hidden_p50_ns", "exposed_step_ns",
-    "idle_before_forward_p50_ns", "padding_token_share", "padding_time_mean_ns",
+    "period_p50_ns", "pace_ns", "preprocess_p50_ns", "table_copy_p50_ns", "exposed_p50_ns", "hidden_p50_ns",
+    "exposed_step_ns", "idle_before_forward_p50_ns", "padding_token_share", "padding_time_mean_ns",
 )
 Facet = tuple[str, list[SweepPoint]]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from ...analysis.pace import PACE
 from ...analysis.tables import floats
 from ..document import Cell, Missing, Quantity, Section
 from ..formatting import count, duration, percent
@@ -22,7 +23,7 @@ _PHASES = ("preprocess", "forward", "sample", "between_steps")
 def sweep_headline(sweep: SweepView, paired: pd.DataFrame) -> Section:
     """`paired` are the commit orders side by side, as `analysis.arms.pair_orders` gives them."""
     answers = (
-        answer(0, _time(sweep), _spans(sweep, "period_p50_ns", "preprocess_share", "host_bound_share"),
+        answer(0, _time(sweep), _spans(sweep, *_step_metrics(sweep), "preprocess_share", "host_bound_share"),
                "#metrics"),
         answer(1, _copy(sweep, paired), _spans(sweep, "exposed_p50_ns", "hidden_p50_ns", "exposed_step_ns"),
                "#exposure"),
@@ -63,8 +64,22 @@ def _spans(sweep: SweepView, *metrics: str) -> tuple[tuple[str, Cell], ...]:
     return tuple(cells)
 
 
+def _step_metrics(sweep: SweepView) -> tuple[str, ...]:
+    return ("period_p50_ns", PACE) if _known(sweep, PACE) else ("period_p50_ns",)
+
+
+def _steps(sweep: SweepView) -> tuple[list[float], str]:
+    """What a step takes at each point, and by which figure that is told."""
+    paces = [point.metrics.get(PACE) for point in sweep.measured]
+    periods = [point.metrics.get("period_p50_ns") for point in sweep.measured]
+    steps = [period if pace is None else pace for pace, period in zip(paces, periods, strict=True)]
+    told = "median periods" if not any(paces) else "paces" if all(paces) else "median periods; paces where pipelined"
+    return [float(step) for step in steps if step is not None], told
+
+
 def _time(sweep: SweepView) -> str:
-    if not _known(sweep, "period_p50_ns"):
+    steps, told = _steps(sweep)
+    if not steps:
         return f"Not measured: {_why_not(sweep, 'period_p50_ns')}."
     spans = [
         f"{name.replace('_', ' ')} {_range(known, percent)}"
@@ -74,8 +89,8 @@ def _time(sweep: SweepView) -> str:
     hosts = f" {sum(value > 0.5 for value in bound)} of {len(bound)} points are host-bound." if bound else ""
     shares = f" Host time by phase: {', '.join(spans)}." if spans else ""
     return (
-        f"Over {count(len(sweep.measured))} points a step takes {_range(_known(sweep, 'period_p50_ns'), duration)}"
-        f" (median periods).{shares}{hosts}"
+        f"Over {count(len(sweep.measured))} points a step takes {_range(steps, duration)}"
+        f" ({told}).{shares}{hosts}"
     )
 
 

@@ -16,12 +16,12 @@ from ..views.sweep import SweepView
 from .cells import count_column, number, table, us_column
 
 POINT_METRICS = (
-    "period_p50_ns", "preprocess_p50_ns", "table_copy_p50_ns", "exposed_p50_ns", "hidden_p50_ns",
+    "period_p50_ns", "pace_ns", "preprocess_p50_ns", "table_copy_p50_ns", "exposed_p50_ns", "hidden_p50_ns",
     "padding_time_mean_ns", "forward_p50_ns", "sample_p50_ns", "table_copy_p50_bytes", "exposed_step_ns",
     "build_overlap_fraction", "host_bound_share", "hazards_observed", "hazards_possible", "padding_token_share",
     "graph_hit_share", "accepted_length_mean", "steps_counted",
 )
-ONLY_WHERE_MEASURED = ("accepted_length_mean",)
+ONLY_WHERE_MEASURED = ("accepted_length_mean", "pace_ns")
 """Of these: no column where no point has the figure."""
 _ARM_COLUMNS = (
     ("first_ns", "first"), ("last_ns", "last"), ("skip_ns", "skip"), ("last_minus_first_ns", "last - first"),
@@ -32,7 +32,7 @@ _ARM_COLUMNS = (
 
 
 def arms(sweep: SweepView) -> pd.DataFrame:
-    """Commit orders side by side, by the median period."""
+    """Commit orders side by side, by what a step takes."""
     points = [
         ArmPoint(
             point.id, point.parameters, Summary(point.metrics, point.reasons), point.repeat,

@@ -74,7 +74,7 @@ def _bound_words(view: RecordingView) -> str:
 
 
 def _step_words(view: RecordingView) -> str:
-    period = view.phases.period_p50_ns
+    period = view.phases.step_ns
     if period is None:
         return ""
     host = [row for row in records(view.phases.summary.host) if row["p50_ns"]]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ...analysis.pace import recorded_pace_ns
 from ...analysis.phases import HOST_PHASES, PhaseSummary, phase_steps, phase_summary
 from ...analysis.stats import Number, mean, median, quantile
 from ...analysis.tables import LongArray, Process, TableSource, ints, processes
@@ -23,6 +24,7 @@ class PhaseView:
     mean_ns     host phase -> its mean over the counted steps that have all four phases: these add up to the mean
                 period; over the steps that have the phase where none has all four
     period_*    of the counted steps, None when no step has one
+    pace_ns     what a step takes where steps are pipelined, None where each waits for its own tokens
     latency_*   the same, from a step's begin until its tokens are with the host: longer than the period where steps
                 overlap
     whole       a row a column of WHOLE: name, n, p10_ns, p50_ns, p90_ns over the counted steps that have it
@@ -40,6 +42,17 @@ class PhaseView:
     whole: tuple[dict[str, object], ...]
     course: pd.DataFrame
     num_steps: int
+    pace_ns: Number | None = None
+
+    @property
+    def step_ns(self) -> Number | None:
+        """What a step takes: the pace where steps are pipelined, else the median period."""
+        return self.period_p50_ns if self.pace_ns is None else self.pace_ns
+
+    @property
+    def step_words(self) -> str:
+        """By which figure `step_ns` is told."""
+        return "median period" if self.pace_ns is None else "pace of pipelined steps"
 
 
 def gather_phases(recording: TableSource) -> PhaseView:
@@ -56,6 +69,7 @@ def gather_phases(recording: TableSource) -> PhaseView:
         latency_p50_ns=median(_counted(recording, "latency_ns")),
         whole=tuple(_quantiles(name, _counted(recording, name)) for name in WHOLE),
         course=_course(recording, steps), num_steps=len(steps),
+        pace_ns=recorded_pace_ns(recording)[0],
     )
 
 

@@ -3,7 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
-from stepscope.analysis.pace import WINDOW, pace_ns, pace_of_blocks_ns, steps_in_flight, window_of
+from stepscope.analysis.pace import (
+    OWN_TOKENS,
+    WINDOW,
+    pace_ns,
+    pace_of_blocks_ns,
+    recorded_pace_ns,
+    steps_in_flight,
+    window_of,
+)
 from stepscope.analysis.stats import median
 from stepscope.analysis.tables import Process
 
@@ -96,3 +104,27 @@ def test_steps_in_flight_are_those_that_begin_before_the_tokens_are_back(latency
     })  # fmt: skip
 
     assert steps_in_flight(Process({}, {"steps": steps})) == found
+
+
+def recorded(latency: int, skipped: tuple[int, ...] = ()) -> Process:
+    """36 steps in a rhythm of three, the first of them warm-up, `skipped` ones not recorded."""
+    periods = of_rhythm("three", 36)
+    starts = np.concatenate(([0], np.cumsum(periods)))[:-1]
+    rows = {
+        "step": range(36), "start_ns": starts, "period_ns": periods, "latency_ns": latency,
+        "warmup": [step == 0 for step in range(36)], "complete": True,
+    }  # fmt: skip
+    frame = pd.DataFrame(rows)
+    return Process({}, {"steps": frame[~frame["step"].isin(skipped)]})
+
+
+def test_a_recording_of_pipelined_steps_has_a_pace() -> None:
+    # GIVEN tokens that come while the next step is on its way
+    assert recorded_pace_ns(recorded(7_000_000)) == (DEVICE_NS, None)
+    # AND a gap, over which no window reaches: 2 to 17 and 19 to 35 are whole rhythms, too
+    assert recorded_pace_ns(recorded(7_000_000, skipped=(18,))) == (DEVICE_NS, None)
+
+
+def test_steps_that_wait_for_their_tokens_have_none_and_say_why() -> None:
+    assert recorded_pace_ns(recorded(1_000_000)) == (None, OWN_TOKENS)
+    assert recorded_pace_ns(Process({}, {})) == (None, "no counted step has a period")

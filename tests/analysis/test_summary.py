@@ -126,6 +126,16 @@ def point(order: str, period: float | None, copy: float | None = 155.0, **rest) 
     return ArmPoint(order, {"runner.commit_order": order, "workload.seed": 0, **rest}, Summary(metrics, {}))
 
 
+def test_orders_of_pipelined_steps_are_paired_by_their_paces() -> None:
+    # GIVEN separate runs whose single periods say nothing
+    def pipelined(order: str, period: int, pace: int | None) -> ArmPoint:
+        return ArmPoint(order, {"runner.commit_order": order}, Summary({"period_p50_ns": period, "pace_ns": pace}, {}))
+
+    assert pair_orders([pipelined("first", 9, 1_100), pipelined("skip", 9, 1_000)])["first_minus_skip_ns"][0] == 100
+    # AND where one of them has no pace, both are told by their periods
+    assert pair_orders([pipelined("first", 10, 1_100), pipelined("skip", 4, None)])["first_minus_skip_ns"][0] == 6
+
+
 def test_orders_are_paired_at_equal_other_parameters() -> None:
     # the first row of the house's H200 table: skip 625, first 679, last 769
     table = pair_orders([

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 from stepscope.reports import render
+from stepscope.reports.pages.headline import phase_words
 from stepscope.reports.views.copies import gather_copies
 from stepscope.reports.views.phases import gather_phases
 
@@ -122,3 +124,12 @@ def test_a_queue_delay_is_never_below_zero(recordings):
     text = " ".join(render(recording, "text", name="x").split())
     assert "copies began before their call returned, or within the times' error of it; the median is at most" in text
     assert not re.search(r"queue delay +\d+ +-", render(recording, "text", name="x"))
+
+
+def test_pipelined_steps_are_told_by_their_pace(recordings):
+    # GIVEN a view of steps that wait for their own tokens, and the same with a pace
+    view = gather_phases(recordings(6))
+    assert (view.step_ns, view.step_words) == (view.period_p50_ns, "median period")
+    paced = replace(view, pace_ns=4_060_000)
+    assert phase_words(paced).startswith("A step takes 4.06 ms (pace of pipelined steps). ")
+    assert phase_words(view).startswith("A step takes ")

@@ -140,3 +140,17 @@ def test_a_headline_counts_only_points_whose_exposure_is_known() -> None:
     text = " ".join(render_sweep(SweepView("s", points), "text").split())
     assert "In all 1 points where it can be told (of 2) the copy is hidden completely: copies of 90.0 µs." in text
     assert "Elsewhere it cannot, mostly: copy shorter than 4 times its error." in text
+
+
+@pytest.mark.parametrize(("paces", "said"), [
+    ((None, None), "a step takes 1.00 ms to 3.00 ms (median periods)"),
+    ((2_000_000, None), "a step takes 2.00 ms to 3.00 ms (median periods; paces where pipelined)"),
+    ((2_000_000, 4_000_000), "a step takes 2.00 ms to 4.00 ms (paces)"),
+])
+def test_the_headline_tells_pipelined_steps_by_their_pace(paces, said):
+    periods = (1_000_000, 3_000_000)
+    points = tuple(
+        SweepPoint(str(k), {"k": k}, metrics={"period_p50_ns": periods[k], "pace_ns": paces[k]}) for k in (0, 1)
+    )
+    text = " ".join(render_sweep(SweepView("s", points), "text").split())
+    assert said in text
