@@ -7,7 +7,7 @@
     commit_step = the same when they are not even made: neither the copy nor the host's call takes time. This is what an
                   arm without the copy shows, and it is more than exposed_step where the host binds (`without_copy`)
 
-Both compare median periods, block by block, as arms that took turns are compared (`what_if.period_change`).
+Both compare the paces of blocks of steps, as arms that took turns are compared (`what_if.period_change`).
 
 Of a copy that runs inside its own call (pageable memory) the wait for it is part of what a free copy would spare.
 
@@ -49,7 +49,7 @@ class Exposure:
 
     steps             a row a copy: step, counted, size_bytes, copy_ns, queue_delay_ns, exposed_ns, hidden_ns,
                       hidden_by_host_ns, hidden_by_previous_forward_ns, hidden_by_copy_ns, hidden_by_other_ns, reason
-    exposed_step_ns   copies free: by how much the median period is shorter; None with `exposed_step_reason`
+    exposed_step_ns   copies free: by how much the pace is shorter; None with `exposed_step_reason`
     misfit_ns         how far the unchanged replay strays from the recording at most (0 for a modelled one); None when
                       nothing could be replayed
     left_out          device operations that could not be replayed (no enqueueing call or no device times)
@@ -86,7 +86,7 @@ def commit_step(recording: TableSource, behind: TableSource, buffer: str = "bloc
     step: `behind`, of an arm that commits last in the same launch. None where there is no replay, no such range or too
     few steps.
 
-    The midmean over the steady steps of what each loses, as arms in turns are compared (`mirrored`).
+    The midmean over the steady steps of what each loses.
     """
     replayed, others = replays(recording), processes(behind)
     if replayed.first is None or not others or buffer not in COMMIT_RANGES:

@@ -2,7 +2,7 @@
 # Every check of `perf verify` on a GPU with three seeds, and every mutant. Checks of times have the machine to
 # themselves; the others run side by side behind them.
 #
-#     bash benchmarks/gpu/verify_all.sh OUT      # five to six minutes; OUT/*.txt are what `perf verify` printed
+#     bash benchmarks/gpu/verify_all.sh OUT      # seven minutes; OUT/*.txt are what `perf verify` printed
 out=$1
 mkdir -p "$out"
 export PYTHONWARNINGS=ignore
