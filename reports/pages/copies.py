@@ -103,7 +103,7 @@ def _groups_table(view: CopyView, origin: str) -> Block:
     """Each buffer's copies; all of them together in the what-ifs."""
     columns = (
         Column("buffer"), count_column("copies"), bytes_column("size, p50"), us_column("copy |C|, p50"),
-        us_column("exposed, p50"), us_column("hidden, p50"), us_column("a free copy saves of the median period"),
+        us_column("exposed, p50"), us_column("hidden, p50"), us_column("a free copy takes off a step"),
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = [
         (
@@ -159,7 +159,7 @@ def _what_if_table(view: CopyView, origin: str) -> Block:
         us_column("saved, mean"), Column("check by"),
     )
     note = (
-        "Means over the steady steps; negative: the step becomes longer. What a free copy saves of the median period"
+        "Means over the steady steps; negative: the step becomes longer. What a free copy takes off a step"
         " (above) is another figure of the same replay, which slow steps do not move."
     )
     return table("What if: predicted by the same replay", columns, rows, origin, note)
@@ -207,7 +207,7 @@ def headline_figures(view: CopyView) -> tuple[tuple[str, Cell], ...]:
     return (
         ("exposed, mean", number(exposed.mean_ns, "ns", exposed.reason)),
         ("hidden, mean", number(hidden.mean_ns, "ns", hidden.reason)),
-        ("median period saved by a free copy", Missing(step.exposed_step_reason or "") if step.exposed_step_ns is None
+        ("what a free copy takes off a step", Missing(step.exposed_step_reason or "") if step.exposed_step_ns is None
          else Quantity(step.exposed_step_ns, "ns")),
         ("inside build_indices, p50", _inside_build(view)),
     )

@@ -13,7 +13,7 @@ from ...analysis.what_if import Change
 
 @dataclass(frozen=True, slots=True)
 class GroupCopies:
-    """Copies of one such buffer in the counted steps: medians, and what a free copy saves of the median period."""
+    """Copies of one such buffer in the counted steps: medians, and what a free copy takes off a step."""
 
     buffer: str
     copies: int
