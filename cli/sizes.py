@@ -32,17 +32,26 @@ def sizes(
     cost_model: Annotated[str | None, typer.Option(metavar="SHAPE", help="Calibrated shape.")] = None,
     run: Annotated[int, typer.Option(metavar="STEPS", help="Run both lists for so many steps and measure.")] = 0,
     device: Device = None,
-) -> None:
+) -> int:
     """Choose capture sizes by one part of a workload, judge them on the rest, and print them for each engine.
 
     The list is the exact optimum for the steps that it is chosen by, under the engines' rule: the next captured size.
+    Ctrl-C ends it with what is known so far (exit 130).
     """
+    from ..experiments.interrupt import Interrupt
     from ..experiments.sizing import SizesRequest, find_sizes
     from ..reports.sizes_text import render_sizes
+    from .stages import Stages
 
     fields: dict[str, Any] = {
         "train": train, "budget": budget, "maximum": maximum, "multiple": multiple, "force": tuple(force or ()),
         "memory_mib": memory, "drafts": drafts, "max_num_seqs": max_num_seqs, "limit": limit, "speed": speed,
         "calibration": calibration, "cost_model": cost_model, "run": run, "device": device,
     }  # fmt: skip
-    typer.echo(render_sizes(find_sizes(SizesRequest(path=source, **fields))))
+    with Interrupt() as interrupt, Stages(interrupt) as stages:
+        view = find_sizes(SizesRequest(path=source, **fields), stages)
+    typer.echo(render_sizes(view))
+    if interrupt.requested:
+        typer.echo("perf: interrupted: what is printed covers the steps up to here", err=True)
+        return 130
+    return 0

@@ -15,7 +15,9 @@ from ..errors import UsageError
 from ..reports.sizes_text import SizesView
 from .sizing_optimal import ladder_of, usual_limits
 from .sizing_source import SizesSource, open_source
+from .sizing_watch import UNWATCHED, SizesWatch
 
+LEAST_STEPS = 2
 NOT_RUN = "--run STEPS measures it"
 
 
@@ -50,9 +52,16 @@ class SizesRequest:
     device: str | None = None
 
 
-def find_sizes(request: SizesRequest) -> SizesView:
-    """The best list and its judgement. Raises UsageError for limits that leave nothing, and for unusable input."""
-    source = _open(request)
+def find_sizes(request: SizesRequest, watch: SizesWatch = UNWATCHED) -> SizesView:
+    """The best list and its judgement. Raises UsageError for limits that leave nothing, and for unusable input.
+
+    Interrupted, it judges by the steps so far; KeyboardInterrupt where these are too few.
+    """
+    if request.run < 0:
+        raise UsageError(f"--run: {request.run} steps cannot be run; give 1 or more, or leave it out")
+    source = _open(request, watch)
+    if watch.interrupted and len(source.stream.tokens) < LEAST_STEPS:
+        raise KeyboardInterrupt
     limits = _limits(request, source)
     ladders = {name: ladder_of(source.config, name) for name in ("vllm", "default")}
     reach = max(limits.maximum, *(ladder[-1] for ladder in ladders.values() if ladder))
@@ -75,7 +84,9 @@ def find_sizes(request: SizesRequest) -> SizesView:
         measured=(), why_not=NOT_RUN, graphs=[captures.of(arm.sizes) for arm in (chosen, *arms)],
         facts=(*source.facts, ("judged", f"{shares}; {eager}")), decode_tokens=source.config.decode_query_len,
     )  # fmt: skip
-    return _run(request, source, view, rest) if request.run else view
+    if watch.interrupted:
+        return replace(view, why_not="interrupted")
+    return _run(request, source, view, rest, watch) if request.run else view
 
 
 def _unbeaten(
@@ -91,13 +102,13 @@ def _unbeaten(
     return ""
 
 
-def _open(request: SizesRequest) -> SizesSource:
+def _open(request: SizesRequest, watch: SizesWatch) -> SizesSource:
     trace = {"limit": request.limit, "speed": request.speed}
     runner = {"speculative": request.drafts, "max_num_seqs": request.max_num_seqs}
     return open_source(
         request.path, {name: value for name, value in trace.items() if value is not None},
         {name: value for name, value in runner.items() if value is not None},
-        request.calibration, request.cost_model,
+        request.calibration, request.cost_model, watch,
     )  # fmt: skip
 
 
@@ -114,12 +125,17 @@ def _limits(request: SizesRequest, source: SizesSource) -> SizesLimits:
     )  # fmt: skip
 
 
-def _run(request: SizesRequest, source: SizesSource, view: SizesView, rest: SizesStream) -> SizesView:
-    from .sizing_run import measured_gain
+def _run(
+    request: SizesRequest, source: SizesSource, view: SizesView, rest: SizesStream, watch: SizesWatch
+) -> SizesView:
+    from .sizing_run import SizesLists, measured_gain
 
     ladder = next(arm for arm in view.arms if arm.name == "vllm")
-    gain = measured_gain(source, view.chosen.sizes, ladder.sizes, request, int(rest.numbers[0]))
-    if isinstance(gain, str):
-        return replace(view, why_not=gain)
-    same = predicted_gain(view.chosen, ladder, rest.between(0, gain.steps), source.costs)
-    return replace(view, measured=(gain,), same_steps=(same,))
+    found = measured_gain(source, SizesLists(view.chosen.sizes, ladder.sizes), request, rest, watch)
+    if isinstance(found, str):
+        return replace(view, why_not=found)
+    same = predicted_gain(view.chosen, ladder, rest.between(0, found.gain.steps), source.costs)
+    graphs = [found.chosen.of(view.chosen.sizes), *(found.ladder.of(arm.sizes) for arm in view.arms)]
+    if graphs[0].memory_bytes is None:  # this run measured none
+        graphs = list(view.graphs)
+    return replace(view, measured=(found.gain,), measured_as=found.what, same_steps=(same,), graphs=graphs)

@@ -20,6 +20,7 @@ from ..runner.devices.costs import CostModel
 from ..workloads.driver import deltas
 from ..workloads.step import StepDelta
 from ..workloads.workload import Workload
+from .sizing_watch import UNWATCHED, SizesWatch
 from .spec import PointSpec
 
 OUTSIDE_NS = 500_000
@@ -62,16 +63,22 @@ def _attention(delta: StepDelta) -> Work:
 
 
 def dry_stream(
-    spec: PointSpec, workload: Workload, costs: SizesCosts, sizes: Sequence[int], most_steps: int | None = None
-) -> SizesStream:
+    spec: PointSpec, workload: Workload, costs: SizesCosts, sizes: Sequence[int], most_steps: int | None = None,
+    watch: SizesWatch = UNWATCHED,
+) -> SizesStream:  # fmt: skip
     """Token counts of the steps that may replay a graph under the point's graph mode, `sizes` captured meanwhile.
 
-    Where graphs are for decodes alone, a step counts as a decode when every request has a decode's tokens.
+    Where graphs are for decodes alone, a step counts as a decode when every request has a decode's tokens. `watch`
+    hears of answered requests; interrupted, the stream ends where it is.
     """
     decodes_only = spec.runner.graph_mode == "full_decode_only"
     query_len = spec.runner.decode_query_len
-    tokens, numbers, left_out = [], [], 0
+    tokens, numbers, left_out, answered = [], [], 0, 0
     for delta in islice(deltas(workload, step_time=ModelledTime(spec, costs, sizes)), most_steps):
+        if watch.interrupted:
+            break
+        answered += len(delta.finished_req_ids)
+        watch.to(answered)
         scheduled = delta.num_scheduled_tokens.values()
         if not scheduled:
             continue

@@ -7,9 +7,7 @@ from contextlib import AbstractContextManager
 from ..instrumentation.clock import Clock
 from ..workloads.driver import StepTime
 from ..workloads.step import StepDelta
-from .loop import Engine, LoopDevice, Pending, StepLoop
-from .resolve import workload_of
-from .session import Session
+from .loop import Engine, LoopDevice, Pending
 
 
 class PaceClock:
@@ -59,9 +57,3 @@ class Pace:
     def idle_until(self, time_ns: int) -> None:
         """See LoopDevice."""
         self._time.jump_to(time_ns)
-
-
-def pace(session: Session, step_time: StepTime) -> None:
-    """Before the first step: arrivals go by `step_time` from now on."""
-    paced = Pace(session.runner, session.device, step_time)
-    session.loop = StepLoop(workload_of(session.spec), paced, session.probe, paced)

@@ -15,20 +15,26 @@ from ..analysis.sizes_stream import SizesStream, sizes_stream
 from ..errors import UsageError
 from ..instrumentation.recording.reader import Recording
 from ..runner.config import RunnerConfig
+from .estimate import duration
 from .loading import load_tree
-from .resolve import resolve, workload_of
+from .resolve import measured_steps, resolve, workload_of
 from .sizing_dry import OUTSIDE_NS, dry_stream
 from .sizing_optimal import calibration_table, ladder_of, sizes_costs
-from .spec import SECTIONS, resolve_paths
+from .sizing_watch import UNWATCHED, SizesWatch
+from .spec import SECTIONS, parse_point, resolve_paths
 
 _SPECS = (".yaml", ".yml", ".toml")
+TOKEN_S = 15e-6
+"""What a dry run takes for a token that is said, on a core of a server with some dozens of requests at a time."""
 _GRAPHS = "full_and_piecewise"
 """Graph mode of a source that has none of its own: vLLM's default, every step up to the maximum may replay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizesSource:
-    """One source. `tree` is the spec that runs its workload, None where that is not known."""
+    """One source. `tree` is the spec that runs its workload, None where that is not known; a regime was made to last
+    `lasts_steps` measured steps, None until every request is answered.
+    """
 
     stream: SizesStream
     costs: SizesCosts
@@ -36,12 +42,14 @@ class SizesSource:
     config: RunnerConfig
     facts: tuple[tuple[str, str], ...]
     tree: Mapping[str, Any] | None
+    lasts_steps: int | None = None
 
 
 def open_source(
-    path: Path, trace: Mapping[str, Any], runner: Mapping[str, Any], calibration: str | None, cost_model: str | None
-) -> SizesSource:
-    """`trace` are fields of a trace's section, `runner` switches on top of the source's own.
+    path: Path, trace: Mapping[str, Any], runner: Mapping[str, Any], calibration: str | None, cost_model: str | None,
+    watch: SizesWatch = UNWATCHED,
+) -> SizesSource:  # fmt: skip
+    """`trace` are fields of a trace's section, `runner` switches on top of the source's own. `watch` sees a dry run.
 
     Raises UsageError for a path that is neither, and where no curve T(size) is known.
     """
@@ -56,20 +64,31 @@ def open_source(
     costs = {"calibration": calibration, "cost_model": cost_model}
     tree |= {name: value for name, value in costs.items() if value is not None}
     tree["runner"] = {"graph_mode": _GRAPHS, **(tree.get("runner") or {}), **runner}
-    return _dry(tree, path.name)
+    return _dry(tree, path.name, watch)
 
 
-def _dry(tree: dict[str, Any], name: str) -> SizesSource:
+def _dry(tree: dict[str, Any], name: str, watch: SizesWatch) -> SizesSource:
     """Steps of the whole workload with vLLM's ladder captured; `device: sim`, which can be resolved anywhere."""
     spec = resolve({**tree, "device": "sim"})
     table = calibration_table(spec.calibration, spec.cost_model)
     costs = sizes_costs(table)
-    stream = dry_stream(spec, workload_of(spec), costs, ladder_of(spec.runner, "vllm"))
+    workload = workload_of(spec)
+    requests, tokens = len(workload.requests), sum(request.output_len for request in workload.requests)
+    about = duration(tokens * TOKEN_S)
+    watch.note(f"dry run of {name}: {requests:,} requests that say {tokens:,} tokens, about {about}")
+    watch.begin("requests answered in the dry run", requests)
+    stream = dry_stream(spec, workload, costs, ladder_of(spec.runner, "vllm"), watch=watch)
+    watch.end()
+    part = f", interrupted after {len(stream.tokens) + stream.left_out:,} steps" if watch.interrupted else ""
+    how = f"modelled: scheduler only, {OUTSIDE_NS // 1000} us a step outside the decoder"
     facts = (
-        ("steps", f"a dry run of {name}, modelled: scheduler only, {OUTSIDE_NS // 1000} us a step outside the decoder"),
+        ("steps", f"a dry run of {name}{part}, {how}"),
         ("times", f"calibration {spec.calibration}, shape {spec.cost_model}, measured in graphs without attention"),
     )
-    return SizesSource(stream=stream, costs=costs, calibration=table, config=spec.runner, facts=facts, tree=tree)
+    return SizesSource(
+        stream=stream, costs=costs, calibration=table, config=spec.runner, facts=facts, tree=tree,
+        lasts_steps=measured_steps(spec.measure, spec.device),
+    )  # fmt: skip
 
 
 def _recorded(path: Path, runner: Mapping[str, Any], calibration: str | None, cost_model: str | None) -> SizesSource:
@@ -89,7 +108,7 @@ def _recorded(path: Path, runner: Mapping[str, Any], calibration: str | None, co
     tree = _tree(recording)
     return SizesSource(
         stream=sizes_stream(recording), costs=costs, calibration=own, config=_config(tree, runner),
-        facts=facts, tree=tree,
+        facts=facts, tree=tree, lasts_steps=_lasting(tree),
     )  # fmt: skip
 
 
@@ -99,6 +118,13 @@ def _tree(recording: Recording) -> dict[str, Any] | None:
     if recording.meta.source != "lab" or not {"workload", "runner"} <= set(configuration):
         return None
     return {name: configuration[name] for name in SECTIONS if name in configuration}
+
+
+def _lasting(tree: Mapping[str, Any] | None) -> int | None:
+    if tree is None:
+        return None
+    spec = parse_point(tree)
+    return measured_steps(spec.measure, spec.device)
 
 
 def _config(tree: Mapping[str, Any] | None, runner: Mapping[str, Any]) -> RunnerConfig:

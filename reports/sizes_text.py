@@ -19,8 +19,8 @@ class SizesView:
     """What there is to say.
 
     chosen, arms     the optimum and what it is compared with, on the held-out steps
-    predicted        gains over each of the arms by the curves; `measured` those that were run, `why_not` if none was,
-                     and `same_steps` what the curves say of the very steps that were run
+    predicted        gains over each of the arms by the curves; `measured` those that were run and `measured_as` what
+                     of them and where, `why_not` if none was, and `same_steps` what the curves say of the very steps
     graphs           memory and capture time of each arm's list, chosen first
     facts            (name, value) lines above: where steps and times come from
     decode_tokens    tokens of a decode, drafts included
@@ -37,6 +37,7 @@ class SizesView:
     decode_tokens: int = 1
     same_steps: Sequence[SizesGain] = ()
     unbeaten: str = ""
+    measured_as: str = ""
 
 
 def render_sizes(view: SizesView) -> str:
@@ -44,7 +45,8 @@ def render_sizes(view: SizesView) -> str:
     parts = [*(f"{name}: {value}" for name, value in view.facts), "", *_list(view), "", *_table(view), ""]
     parts += [_gain("predicted", gain) for gain in view.predicted]
     parts += [_gain("predicted for the steps that were run:", gain) for gain in view.same_steps]
-    parts += [_gain("measured", gain) for gain in view.measured] or [f"measured: not run ({view.why_not})"]
+    measured = f"measured ({view.measured_as})" if view.measured_as else "measured"
+    parts += [_gain(measured, gain) for gain in view.measured] or [f"measured: not run ({view.why_not})"]
     if not view.unbeaten:
         settings = engine_settings(view.chosen.sizes, view.decode_tokens)
         parts += ["", *(f"{engine}: {text}" for engine, text in settings)]

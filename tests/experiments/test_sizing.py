@@ -1,12 +1,15 @@
 """perf sizes on traces and specs by a dry run, the switch `capture_sizes: optimal`, and both lists run on `sim`."""
 
+import re
 from itertools import islice
 from pathlib import Path
 
 import pytest
 from stepscope.errors import UsageError
+from stepscope.experiments import sizing_run
 from stepscope.experiments.resolve import resolve
 from stepscope.experiments.sizing import SizesRequest, find_sizes
+from stepscope.experiments.sizing_watch import Unwatched
 
 AZURE = Path(__file__).resolve().parents[3] / "shared" / "traces" / "azure2023_conv.csv"
 CLOSED = """
@@ -15,7 +18,9 @@ workload:
     num_requests: 20
     prompt: {kind: uniform, low: 4, high: 20}
     output: {kind: uniform, low: 2, high: 24}
-runner: {graph_mode: full_and_piecewise, max_num_seqs: 24, max_num_batched_tokens: 128}
+runner: {
+  graph_mode: full_and_piecewise, max_num_seqs: 24, max_num_batched_tokens: 128, max_model_len: 64, num_blocks: 200,
+  model: micro}
 device: sim
 """
 
@@ -55,8 +60,9 @@ def test_the_gain_at_light_load_has_an_interval(azure):
     assert gain.share > -0.01
 
 
-def test_both_lists_are_run_and_the_prediction_is_what_was_measured(spec):
+def test_both_lists_are_run_and_the_prediction_is_what_was_measured(spec, monkeypatch):
     # GIVEN requests that all wait at the start: the steps do not depend on how long each takes
+    monkeypatch.setattr(sizing_run, "SETTLE", 3)  # the runners join in the middle
     found = find_sizes(SizesRequest(path=spec, run=1000, budget=4))
     measured, predicted = found.measured[0], found.predicted[0]
     assert measured.steps == predicted.steps > 8
@@ -64,6 +70,45 @@ def test_both_lists_are_run_and_the_prediction_is_what_was_measured(spec):
     assert measured.mean_ns == pytest.approx(predicted.mean_ns, abs=2)
     assert measured.mean_ns != 0
     assert measured.low_ns <= measured.mean_ns <= measured.high_ns
+    assert found.measured_as == "on sim, device time of the forward"
+
+
+def test_on_the_cpu_the_forward_s_host_time_is_compared(spec):
+    found = find_sizes(SizesRequest(path=spec, run=4, budget=4, device="cpu"))
+    assert found.measured[0].steps == 4
+    assert found.measured_as == "on cpu, host time of the forward, which is computed there"
+
+
+class Impatient(Unwatched):
+    """Presses Ctrl-C when `stage` has come to `done`."""
+
+    def __init__(self, stage, done):
+        self.stage, self.done, self.stages, self.interrupted = stage, done, [], False
+
+    def begin(self, what, total):
+        self.stages.append((what, total))
+
+    def to(self, done):
+        self.interrupted |= self.stages[-1][0].startswith(self.stage) and done >= self.done
+
+
+def test_interrupted_it_says_what_is_known(spec, monkeypatch):
+    whole = find_sizes(SizesRequest(path=spec, budget=4))
+    # WHEN the dry run is broken off
+    dry = find_sizes(SizesRequest(path=spec, budget=4, run=50), Impatient("requests answered", 10))
+    assert 2 <= dry.predicted[0].steps < whole.predicted[0].steps
+    assert re.search(r", interrupted after \d+ steps, modelled", dict(dry.facts)["steps"])
+    assert dry.why_not == "interrupted"
+    # AND when the run is, the steps that both lists have run are compared
+    monkeypatch.setattr(sizing_run, "SETTLE", 3)
+    watch = Impatient("steps run", 14)
+    run = find_sizes(SizesRequest(path=spec, budget=4, run=50), watch)
+    assert [what for what, _ in watch.stages][1:] == ["steps scheduled, not run", "steps run with both lists"]
+    assert 0 < run.measured[0].steps < whole.predicted[0].steps
+    assert run.measured[0].mean_ns == pytest.approx(run.same_steps[0].mean_ns, abs=2)
+    # AND where nothing is known yet it just ends
+    with pytest.raises(KeyboardInterrupt):
+        find_sizes(SizesRequest(path=spec), Impatient("requests answered", 0))
 
 
 def test_limits(spec):
@@ -84,7 +129,9 @@ workload:
     prompt: {kind: uniform, low: 4, high: 20}
     output: {kind: uniform, low: 2, high: 24}
     arrivals: {kind: poisson, rate: 400}
-runner: {graph_mode: full_and_piecewise, max_num_seqs: 24, max_num_batched_tokens: 128}
+runner: {
+  graph_mode: full_and_piecewise, max_num_seqs: 24, max_num_batched_tokens: 128, max_model_len: 64, num_blocks: 200,
+  model: micro}
 device: sim
 """
 
@@ -107,6 +154,7 @@ def test_requests_that_arrive_by_the_clock_make_the_same_steps_on_a_slow_host(tm
         ({"budget": 1, "force": (20,)}, "do not fit the limit"),
         ({"memory_mib": 100}, "--memory: the memory of a graph is not known"),
         ({"multiple": 0}, "--multiple: 0 is below 1"),
+        ({"run": -1}, "--run: -1 steps cannot be run"),
         ({"cost_model": "llama-70b"}, "llama-70b"),
     ],
 )
