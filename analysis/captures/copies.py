@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...instrumentation.sources.arrays import ABSENT, BoolArray, LongArray, grouped
+from ...instrumentation.sources.arrays import ABSENT, BoolArray, LongArray, grouped, members
 from ...instrumentation.sources.trace import OP, RANGE
-from ..intervals import length, merge, overlap
+from ..intervals import intervals, length, merge, overlap
 from .gathering import KIND_GRAPH, KIND_KERNEL
 from .rows import CaptureRows
 
@@ -17,8 +17,9 @@ TO_DEVICE = "h2d"
 
 @dataclass(frozen=True, slots=True)
 class CopyFigures:
-    """Copies of one direction between two kinds of memory. `size_bytes` is null where one copy does not tell its size;
-    `hidden_under_kernels_ns` is the part of their union that lies under kernels of the device."""
+    """Copies of one direction between two kinds of memory ("unknown" where they do not tell). `size_bytes` is null
+    where one copy does not tell its size; `hidden_under_kernels_ns` is the part of their union that lies under kernels
+    of the device."""
 
     device: str
     rank: int | None
@@ -59,40 +60,47 @@ def copy_figures(rows: CaptureRows, unseen: str | None = None) -> tuple[CopyFigu
     copies = rows.copies
     if not len(copies):
         return ()
-    kernels = {place: _kernels(rows, place) for place in np.unique(copies.device).tolist()}
-    group, first = grouped(copies.device, copies.direction, copies.src_kind, copies.dst_kind)
+    kernels = _kernels(rows)
+    group, _ = grouped(copies.device, copies.direction, copies.src_kind, copies.dst_kind)
     found = []
-    for number, row in enumerate(first.tolist()):
-        chosen = group == number
+    for chosen in members(group):
+        row = chosen[0]
         key = rows.devices[copies.device[row]]
         spans = copies.intervals[chosen]
         found.append(
             CopyFigures(
                 device=key.device, rank=key.rank, direction=_text(rows.directions, copies.direction[row]),
                 src_kind=_text(rows.src_kinds, copies.src_kind[row]),
-                dst_kind=_text(rows.dst_kinds, copies.dst_kind[row]), copies=int(chosen.sum()),
-                size_bytes=total_bytes(copies.size_bytes[chosen]), sum_ns=int(copies.duration[chosen].sum()),
+                dst_kind=_text(rows.dst_kinds, copies.dst_kind[row]), copies=len(chosen),
+                size_bytes=total_bytes(copies.size_bytes[chosen]), sum_ns=int(spans[:, 1].sum() - spans[:, 0].sum()),
                 union_ns=length(spans),
-                hidden_under_kernels_ns=overlap(spans, kernels[int(copies.device[row])]) if unseen is None else None,
+                hidden_under_kernels_ns=(
+                    overlap(spans, kernels.get(int(copies.device[row]), _NOTHING)) if unseen is None else None
+                ),
             )
         )
     return tuple(sorted(found, key=lambda own: (own.rank or 0, own.device, -own.sum_ns)))
 
 
 def hidden_figures(rows: CaptureRows, unseen: str | None = None) -> tuple[HiddenFigures, ...]:
-    """A row a device that copies reached; `unseen` as in `copy_figures`."""
+    """A row a device that copies reached; `unseen` as in `copy_figures`. No rows where no copy tells its direction."""
     copies = rows.copies
     to_device = np.flatnonzero(copies.direction == _code(rows.directions, TO_DEVICE))
-    return tuple(
-        _hidden(rows, int(place), to_device[copies.device[to_device] == place], unseen)
-        for place in np.unique(copies.device[to_device]).tolist()
-    )
+    kernels, building = _kernels(rows), _IndexBuilding(rows)
+    found = []
+    for own in members(copies.device[to_device]):
+        chosen = to_device[own]
+        place = int(copies.device[chosen[0]])
+        ranges = building.of(np.unique(copies.process[chosen]))
+        found.append(_hidden(rows, chosen, kernels.get(place, _NOTHING), ranges, unseen))
+    return tuple(found)
 
 
-def _hidden(rows: CaptureRows, place: int, chosen: LongArray, unseen: str | None) -> HiddenFigures:
-    copies, key = rows.copies, rows.devices[place]
-    spans, kernels = merge(copies.intervals[chosen]), _kernels(rows, place)
-    building = _index_building(rows, np.unique(copies.process[chosen]))
+def _hidden(
+    rows: CaptureRows, chosen: LongArray, kernels: LongArray, building: LongArray | None, unseen: str | None
+) -> HiddenFigures:
+    copies = rows.copies
+    key, spans = rows.devices[copies.device[chosen[0]]], merge(copies.intervals[chosen])
     under_host = None if building is None else overlap(spans, building)
     anything = None
     if building is not None and unseen is None:
@@ -106,19 +114,32 @@ def _hidden(rows: CaptureRows, place: int, chosen: LongArray, unseen: str | None
     )
 
 
-def _kernels(rows: CaptureRows, place: int) -> LongArray:
+_NOTHING = intervals([])
+
+
+def _kernels(rows: CaptureRows) -> dict[int, LongArray]:
+    """When each device ran kernels or graphs, by its place."""
     device = rows.device
-    running = (device.device == place) & ((device.kind == KIND_KERNEL) | (device.kind == KIND_GRAPH))
-    return merge(device.intervals[running])
+    running = np.flatnonzero((device.kind == KIND_KERNEL) | (device.kind == KIND_GRAPH))
+    spans = device.intervals
+    found = (running[own] for own in members(device.device[running]))
+    return {int(device.device[own[0]]): merge(spans[own]) for own in found}
 
 
-def _index_building(rows: CaptureRows, processes: LongArray) -> LongArray | None:
-    """When the host of these processes was in a range that builds indices; None where there is no such range."""
-    wanted = set(rows.meta.configuration.get("index_building", ()))
-    names = np.array([name in wanted for name in (*rows.names, "")], dtype=np.bool_)
-    host = rows.host
-    chosen = names[host.name] & ((host.kind == RANGE) | (host.kind == OP)) & np.isin(host.process, processes)
-    return merge(host.intervals[chosen]) if chosen.any() else None
+class _IndexBuilding:
+    """When hosts were in ranges that build indices."""
+
+    def __init__(self, rows: CaptureRows) -> None:
+        wanted = set(rows.meta.configuration.get("index_building", ()))
+        names = np.array([name in wanted for name in (*rows.names, "")], dtype=np.bool_)
+        host = rows.host
+        chosen = np.flatnonzero(names[host.name] & ((host.kind == RANGE) | (host.kind == OP)))
+        self._process, self._spans = host.process[chosen], host.intervals[chosen]
+
+    def of(self, processes: LongArray) -> LongArray | None:
+        """The union of those of some processes; None where they have no such range."""
+        chosen = np.isin(self._process, processes)
+        return merge(self._spans[chosen]) if chosen.any() else None
 
 
 def total_bytes(sizes: LongArray) -> int | None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...instrumentation.sources.arrays import ABSENT, BoolArray
+from .lacks import NO_CALLS, Lacks, nameless_calls
 from .launches import Launches
 from .rows import CaptureRows
-from .unseen import unseen_work
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,8 @@ def _known_kind(rows: CaptureRows) -> BoolArray:
     return np.asarray(~(unknown_source | unknown_target), dtype=np.bool_)
 
 
-def cannot_say(rows: CaptureRows, launches: Launches) -> tuple[CannotSay, ...]:
+def cannot_say(rows: CaptureRows, launches: Launches, lacks: Lacks, unseen: str | None) -> tuple[CannotSay, ...]:
     """Questions without an answer here: what the file lacks, and what the profiler says it lost."""
-    unseen = unseen_work(rows, launches)
     found = [CannotSay(_ABSENT["kernels"][0], unseen)] if unseen is not None else []
     worked = ("kernels",) if len(rows.work) else ()  # replays of whole graphs, or copies and no launch: all is told
     found += [CannotSay(*_ABSENT[name]) for name in _ABSENT if name in rows.absent and name not in worked]
@@ -87,6 +86,7 @@ def cannot_say(rows: CaptureRows, launches: Launches) -> tuple[CannotSay, ...]:
         found.append(
             CannotSay("figures by phase", "no range of a known name tells phases, and the launches do not show them")
         )
+    found += _lacking(rows, launches, lacks)
     found += _silent_processes(rows, launches)
     found += _skew(rows, launches)
     found += [CannotSay(question, reason) for reason, question in _noted(rows)]
@@ -95,6 +95,33 @@ def cannot_say(rows: CaptureRows, launches: Launches) -> tuple[CannotSay, ...]:
         whole_graphs = "graphs were traced whole; capture with --cuda-graph-trace=node"
         found.append(CannotSay("which kernels ran inside graphs", whole_graphs))
     return tuple(dict.fromkeys(found))
+
+
+_LACKING = {
+    "calls": "what the calls did: graph launches, synchronising and blocking calls",
+    "kernel_calls": "what launched the kernels: their queue delays, steps, phases and ranges",
+    "replay_calls": "what launched the graph replays: their queue delays, steps, phases and ranges",
+    "memset_calls": "what asked for the memsets: their queue delays, steps, phases and ranges",
+    "copy_calls": "what asked for the copies: their queue delays, steps, phases and ranges",
+    "places": "which calls lie in which range",
+    "kernel_names": "what the kernels did, and which of them communicate",
+    "copies": "copies, and what they were hidden under",
+    "memsets": "memsets",
+    "directions": "copies to and from a device",
+}
+
+
+def _lacking(rows: CaptureRows, launches: Launches, lacks: Lacks) -> list[CannotSay]:
+    """What columns and tables the capture has not; of what has no calls or no copies at all it is said already."""
+    found = [
+        CannotSay(question, because)
+        for name, question in _LACKING.items()
+        if (because := getattr(lacks, name)) is not None and because != NO_CALLS and name not in rows.absent
+    ]
+    nameless = nameless_calls(rows, launches)
+    if nameless and lacks.calls is None:
+        found.append(CannotSay(f"what {nameless} calls did", "the capture does not have their names"))
+    return found
 
 
 def _noted(rows: CaptureRows) -> list[tuple[str, str]]:

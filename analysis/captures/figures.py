@@ -15,6 +15,7 @@ from .devices import DeviceFigures, device_figures
 from .gaps import GapFigures, gap_figures
 from .gathering import gather
 from .graphs import GraphFigures, graph_figures
+from .lacks import Lacks, lacks_of
 from .launches import launches_of
 from .names import NameFigures, call_figures, kernel_figures
 from .pageable import PageableFigures, pageable_figures
@@ -24,7 +25,7 @@ from .ranges import RangeFigures, range_figures
 from .rows import Tables
 from .steps import phase_table, step_table
 from .syncs import SyncFigures, sync_figures
-from .unseen import unseen_work
+from .unseen import lost_work, unseen_work
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +35,8 @@ class CaptureFigures:
     source       nsys or kineto; `facts` what the file says of itself (versions, graph trace mode, damages)
     steps_from   who marked the steps: vllm, sglang, pytorch, stepscope, mapped, inferred; None without steps
     devices      busy and idle, empty where nothing ran on a device (then nothing about one can be said)
+    syncs        None where nobody knows which calls waited
+    lacks        what columns and tables the capture has not: the reasons of figures that are null
     steps        a row a step and device; phases: a row a process, device and phase
     """
 
@@ -46,7 +49,7 @@ class CaptureFigures:
     hidden: tuple[HiddenFigures, ...]
     pageable: PageableFigures
     queue: tuple[QueueFigures, ...]
-    syncs: tuple[SyncFigures, ...]
+    syncs: tuple[SyncFigures, ...] | None
     graphs: tuple[GraphFigures, ...]
     gaps: tuple[GapFigures, ...]
     steps: pd.DataFrame
@@ -57,6 +60,7 @@ class CaptureFigures:
     processes: tuple[ProcessFigures, ...]
     coverage: tuple[Coverage, ...]
     cannot_say: tuple[CannotSay, ...]
+    lacks: Lacks
 
 
 _NOT_FACTS = ("absent", "steps_from", "phase_maps", "index_building")
@@ -66,15 +70,17 @@ def capture_figures(tables: Tables, meta: RecordingMeta) -> CaptureFigures:
     """`tables` by name: those of a `Capture` (Arrow), or the frames of the Recording that it became."""
     rows = gather(tables, meta)
     launches = launches_of(rows)
-    unseen = unseen_work(rows, launches)
+    lacks = lacks_of(rows, launches)
+    unseen, lost = unseen_work(rows, launches, lacks), lost_work(rows, launches, lacks)
     facts = {key: value for key, value in meta.configuration.items() if key not in _NOT_FACTS and value is not None}
     return CaptureFigures(
         source=meta.source, facts=facts, environment=meta.environment,
-        steps_from=meta.configuration.get("steps_from"), devices=device_figures(rows, unseen),
-        copies=copy_figures(rows, unseen), hidden=hidden_figures(rows, unseen), pageable=pageable_figures(rows),
-        queue=queue_figures(rows, launches), syncs=sync_figures(rows, launches), graphs=graph_figures(rows, launches),
-        gaps=gap_figures(rows, launches, unseen), steps=step_table(rows, launches), phases=phase_table(rows),
-        ranges=range_figures(rows, launches),
+        steps_from=meta.configuration.get("steps_from"), devices=device_figures(rows, unseen, lacks),
+        copies=copy_figures(rows, unseen), hidden=hidden_figures(rows, unseen), pageable=pageable_figures(rows, lacks),
+        queue=queue_figures(rows, launches), syncs=sync_figures(rows, launches, lacks),
+        graphs=graph_figures(rows, launches, lacks), gaps=gap_figures(rows, launches, unseen),
+        steps=step_table(rows, launches, lacks, lost),
+        phases=phase_table(rows), ranges=range_figures(rows, launches, lacks, lost),
         kernels=kernel_figures(rows), calls=call_figures(rows, launches), processes=process_figures(rows, launches),
-        coverage=coverage(rows, launches), cannot_say=cannot_say(rows, launches),
+        coverage=coverage(rows, launches), cannot_say=cannot_say(rows, launches, lacks, unseen), lacks=lacks,
     )

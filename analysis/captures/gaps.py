@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...instrumentation.sources.arrays import BoolArray, LongArray, grouped
+from ...instrumentation.sources.arrays import BoolArray, LongArray, grouped, members
 from ...instrumentation.sources.nesting import depths, in_order, parents, segments
 from ...instrumentation.sources.trace import HOST_KINDS, OVERHEAD
 from ..intervals import merge, overlap
-from .devices import idle_gaps
+from .devices import by_device, idle_gaps
 from .gathering import KIND_COPY
 from .launches import Launches
 from .rows import CaptureRows, DeviceWork
@@ -38,7 +38,7 @@ class Gap:
     late_ns: int | None
     host_kind: str | None
     host_name: str | None
-    overhead_ns: int
+    overhead_ns: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +53,17 @@ class HostShare:
 
 @dataclass(frozen=True, slots=True)
 class GapFigures:
-    """Gaps of one device. late_ns adds up the late parts of the gaps whose next call is known; `late_known_ns` is the
-    length of those gaps; overhead_ns what lies under the profiler's own work."""
+    """Gaps of one device. late_ns adds up the late parts of the gaps whose next call is known, null where none is;
+    `late_known_ns` is the length of those gaps; overhead_ns what lies under the profiler's own work, null where the
+    capture has no rows of that."""
 
     device: str
     rank: int | None
     gaps: int
     idle_ns: int
-    late_ns: int
+    late_ns: int | None
     late_known_ns: int
-    overhead_ns: int
+    overhead_ns: int | None
     thread: str | None
     host: tuple[HostShare, ...]
     longest: tuple[Gap, ...]
@@ -73,25 +74,52 @@ def gap_figures(rows: CaptureRows, launches: Launches, unseen: str | None = None
     no row (`unseen`): what looks like a gap may hold it."""
     if unseen is not None:
         return ()
-    return tuple(_device(rows, launches, place) for place in np.unique(launches.work.device).tolist())
+    host = _HostTime(rows)
+    return tuple(_device(rows, launches, host, place, own) for place, own in by_device(launches.work))
 
 
-def _device(rows: CaptureRows, launches: Launches, place: int) -> GapFigures:
-    chosen = np.flatnonzero(launches.work.device == place)
+def _device(rows: CaptureRows, launches: Launches, host: _HostTime, place: int, chosen: LongArray) -> GapFigures:
     work, call = launches.work.taken(chosen), launches.call[chosen]
     gaps = _gaps(rows, work, call)
     idle, length = gaps.idle, gaps.idle[:, 1] - gaps.idle[:, 0]
     thread = _main_thread(rows, call)
-    own = _overlapping(rows, thread, idle)
-    overhead = _overhead(rows, np.unique(work.process))
+    own = _overlapping(rows, host.of_thread(thread), idle)
+    overhead = host.overhead(np.unique(work.process))
     key = rows.devices[place]
+    known = gaps.known.any()
     return GapFigures(
         device=key.device, rank=key.rank, gaps=len(idle), idle_ns=int(length.sum()),
-        late_ns=int(gaps.late[gaps.known].sum()),
-        late_known_ns=int(length[gaps.known].sum()), overhead_ns=overlap(idle, overhead),
+        late_ns=int(gaps.late[gaps.known].sum()) if known or not len(idle) else None,
+        late_known_ns=int(length[gaps.known].sum()), overhead_ns=None if overhead is None else overlap(idle, overhead),
         thread=rows.threads[thread] if thread >= 0 else None, host=_shares(rows, own, idle, int(length.sum())),
         longest=_longest(rows, work, gaps, own, overhead),
     )
+
+
+class _HostTime:
+    """Host rows by thread, and the profiler's own work by process: looked up once for all devices."""
+
+    def __init__(self, rows: CaptureRows) -> None:
+        self._rows = rows
+        working = np.flatnonzero(rows.host.kind != OVERHEAD)
+        found = (working[own] for own in members(rows.host.thread[working]))
+        self._threads = {int(rows.host.thread[own[0]]): own for own in found}
+        self._own_work = np.flatnonzero(rows.host.kind == OVERHEAD)
+        self._known: dict[tuple[int, ...], LongArray] = {}
+
+    def of_thread(self, thread: int) -> LongArray:
+        """What the thread did; the profiler's own work is not its."""
+        return self._threads.get(thread, self._own_work[:0])
+
+    def overhead(self, processes: LongArray) -> LongArray | None:
+        """When the profiler was at work in these processes; None where the capture has no rows of that."""
+        if not len(self._own_work):
+            return None
+        key = tuple(processes.tolist())
+        if key not in self._known:
+            chosen = self._own_work[np.isin(self._rows.host.process[self._own_work], processes)]
+            self._known[key] = merge(self._rows.host.taken(chosen).intervals)
+        return self._known[key]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,17 +151,11 @@ def _main_thread(rows: CaptureRows, call: LongArray) -> int:
     return int(threads[np.argmax(counts)])
 
 
-def _overlapping(rows: CaptureRows, thread: int, idle: LongArray) -> LongArray:
-    """Host rows of the thread that overlap a gap, outer ones first."""
+def _overlapping(rows: CaptureRows, own: LongArray, idle: LongArray) -> LongArray:
+    """Those of the host rows that overlap a gap, outer ones first."""
     host = rows.host
-    own = np.flatnonzero((host.thread == thread) & (host.kind != OVERHEAD))
     own = own[_covered(idle, host.start[own], host.end[own]) > 0]
     return own[in_order(host.start[own], host.end[own])]
-
-
-def _overhead(rows: CaptureRows, processes: LongArray) -> LongArray:
-    host = rows.host
-    return merge(host.intervals[(host.kind == OVERHEAD) & np.isin(host.process, processes)])
 
 
 def _covered(idle: LongArray, start: LongArray, end: LongArray) -> LongArray:
@@ -184,7 +206,7 @@ def _shares(rows: CaptureRows, own: LongArray, idle: LongArray, idle_ns: int) ->
 
 
 def _longest(
-    rows: CaptureRows, work: DeviceWork, gaps: _Gaps, own: LongArray, overhead: LongArray
+    rows: CaptureRows, work: DeviceWork, gaps: _Gaps, own: LongArray, overhead: LongArray | None
 ) -> tuple[Gap, ...]:
     length = gaps.idle[:, 1] - gaps.idle[:, 0]
     found = []
@@ -195,7 +217,7 @@ def _longest(
         during = _during(rows, own, idle)
         found.append(
             Gap(int(idle[0]), int(length[place]), DEVICE_KIND_NAMES[work.kind[row]], name, late, *during,
-                overlap(idle, overhead))
+                None if overhead is None else overlap(idle, overhead))
         )  # fmt: skip
     return tuple(found)
 

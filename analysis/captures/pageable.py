@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...instrumentation.sources.arrays import ABSENT, BoolArray, LongArray
+from .lacks import Lacks
 from .rows import CaptureRows
 
 REASON = "an asynchronous copy of pageable host memory runs synchronously: reuse a pinned buffer"
@@ -31,28 +32,34 @@ class PageableCopy:
 
 @dataclass(frozen=True, slots=True)
 class PageableFigures:
-    """All such copies in sums, and the ones that blocked longest.
+    """All such copies in sums, and the ones that blocked longest. The sums are null, with `unsaid`, where there is none
+    among the copies that tell all it takes (direction, the host's kind of memory, the call), and others do not.
 
     unknown_kind     copies between host and device whose host memory the capture does not tell ("Host" of ROCm)
     unknown_call     copies of pageable memory whose call was not recorded: nobody knows how they were asked for
     """
 
-    copies: int
+    copies: int | None
     size_bytes: int | None
-    copy_ns: int
-    blocked_ns: int
+    copy_ns: int | None
+    blocked_ns: int | None
     unknown_kind: int
     unknown_call: int
     longest: tuple[PageableCopy, ...]
     reason: str = REASON
+    unsaid: str | None = None
 
 
-def pageable_figures(rows: CaptureRows) -> PageableFigures:
+def pageable_figures(rows: CaptureRows, lacks: Lacks) -> PageableFigures:
     """Asynchronous copies of pageable memory, the longest first."""
     copies = rows.copies
     kind = _host_memory(rows)
-    pageable, called = kind == "pageable", copies.enqueue_start != ABSENT
+    pageable, called = kind == "pageable", (copies.enqueue_start != ABSENT) & (lacks.calls is None)
     flagged = np.flatnonzero(pageable & called & copies.is_async)
+    unsaid = None if len(flagged) else _unsaid(lacks, kind, called)
+    if unsaid is not None:
+        unknown = int((kind == "unknown").sum()), int((pageable & ~called).sum())
+        return PageableFigures(None, None, None, None, *unknown, (), unsaid=unsaid)
     blocked = copies.enqueue_end[flagged] - copies.enqueue_start[flagged]
     order = np.argsort(-blocked, kind="stable")
     sizes = copies.size_bytes[flagged]
@@ -62,6 +69,20 @@ def pageable_figures(rows: CaptureRows) -> PageableFigures:
         unknown_kind=int((kind == "unknown").sum()), unknown_call=int((pageable & ~called).sum()),
         longest=tuple(_copy(rows, int(flagged[place]), int(blocked[place])) for place in order[:MOST].tolist()),
     )
+
+
+def _unsaid(lacks: Lacks, kind: npt.NDArray[np.object_], called: BoolArray) -> str | None:
+    """Why that none was found does not say that there was none."""
+    sided, unknown, pageable = kind != "", kind == "unknown", kind == "pageable"
+    if lacks.copies or lacks.directions:
+        return lacks.copies or lacks.directions
+    if unknown.any():
+        of = f"none of {int(sided.sum())} copies tells" if unknown[sided].all() else f"{int(unknown.sum())} copies hide"
+        return f"{of} the host's kind of memory"
+    lost = pageable & ~called
+    if lost.any():
+        return lacks.calls or f"{int(lost.sum())} copies of pageable memory are tied to no call"
+    return None
 
 
 def _host_memory(rows: CaptureRows) -> npt.NDArray[np.object_]:

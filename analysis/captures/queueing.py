@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...instrumentation.sources.arrays import LongArray, grouped
+from ...instrumentation.sources.arrays import LongArray, grouped, members
 from ..stats import median, quantile
 from .gathering import KIND_COPY
 from .launches import Launches
@@ -46,12 +46,13 @@ def queue_figures(rows: CaptureRows, launches: Launches) -> tuple[QueueFigures, 
     delay = work.start[first] - rows.host.start[call[first]]
     if not len(first):
         return ()
-    group, head = grouped(work.device[first], what[first])
+    group, _ = grouped(work.device[first], what[first])
     found = []
-    for number, row in enumerate(head.tolist()):
+    for own in members(group):
+        row = own[0]
         key = rows.devices[work.device[first[row]]]
         name = _name(rows, int(what[first[row]]))
-        found.append(_figures(key.device, key.rank, name, delay[group == number]))
+        found.append(_figures(key.device, key.rank, name, delay[own]))
     return tuple(sorted(found, key=lambda own: (own.rank or 0, own.device, own.what)))
 
 

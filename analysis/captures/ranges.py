@@ -14,6 +14,7 @@ import numpy as np
 from ...instrumentation.sources.arrays import LARGEST, BoolArray, LongArray, blocks, grouped
 from ...instrumentation.sources.trace import OP, RANGE
 from .gathering import KIND_GRAPH
+from .lacks import Lacks
 from .launches import Launches
 from .rows import CaptureRows
 
@@ -26,7 +27,9 @@ class RangeFigures:
     """All uses of one range name in one process. GPU figures are null, with `gpu_reason`, where nothing was launched.
 
     kind        range (NVTX, record_function) or op (an operator of the framework, inner ones too)
-    gpu_ops     work launched inside, children included; like all counts of work null without calls or device work
+    gpu_ops     work launched inside, children included; like all counts of work null without calls or device work, and
+                where the calls tell no thread, all of the kernels (or copies) no call, or work left no row
+    nsys_ops    null, too, where calls have no names: which launched a graph is not known then
     gpu_sum_ns  durations of the launched work, added up; overlapping work counts twice
     """
 
@@ -69,8 +72,10 @@ class _PerCall:
         )
 
 
-def range_figures(rows: CaptureRows, launches: Launches) -> tuple[RangeFigures, ...]:
-    """The longest host total first."""
+def range_figures(
+    rows: CaptureRows, launches: Launches, lacks: Lacks, lost: str | None = None
+) -> tuple[RangeFigures, ...]:
+    """The longest host total first. `lost` as `lost_work` gives it."""
     host = rows.host
     uses = np.flatnonzero((host.kind == RANGE) | (host.kind == OP))
     if not len(uses):
@@ -92,15 +97,19 @@ def range_figures(rows: CaptureRows, launches: Launches) -> tuple[RangeFigures, 
         "nsys_range_ns": sums.of(np.where(projected, duration, 0)),
         "min_ns": sums.least(duration), "max_ns": sums.most(duration),
     }
-    found = [_figures(rows, int(uses[row]), {k: int(v[n]) for k, v in columns.items()}) for n, row in enumerate(head)]
+    why = _why(rows, lacks, lost)
+    found = [
+        _figures(rows, int(uses[row]), {k: int(v[n]) for k, v in columns.items()}, why) for n, row in enumerate(head)
+    ]
+    if lacks.calls is not None:
+        found = [replace(own, nsys_ops=None) for own in found]
     return tuple(sorted(found, key=lambda own: (-own.total_ns, own.name)))
 
 
-def _figures(rows: CaptureRows, row: int, values: dict[str, int]) -> RangeFigures:
-    host, nothing = rows.host, values["gpu_ops"] == 0
+def _figures(rows: CaptureRows, row: int, values: dict[str, int], why: str) -> RangeFigures:
+    host, nothing = rows.host, values["gpu_ops"] == 0 or why != NO_KERNEL
     key = rows.processes[host.process[row]]
-    why = _why(rows)
-    optional = {"gpu_sum_ns": nothing, "projected_ns": nothing, "nsys_projected_ns": values["nsys_uses"] == 0}
+    optional = {"gpu_sum_ns": nothing, "projected_ns": nothing, "nsys_projected_ns": nothing or not values["nsys_uses"]}
     optional |= dict.fromkeys(_OF_WORK, why != NO_KERNEL)
     kept = {name: None if optional.get(name) else value for name, value in values.items()}
     return RangeFigures(
@@ -110,10 +119,13 @@ def _figures(rows: CaptureRows, row: int, values: dict[str, int]) -> RangeFigure
     )
 
 
-def _why(rows: CaptureRows) -> str:
+def _why(rows: CaptureRows, lacks: Lacks, lost: str | None) -> str:
+    """Why a range has no work: of all ranges alike, unless it is NO_KERNEL."""
     if not len(rows.work):
         return "the capture has no work of a device"
-    return "the capture has no calls" if "calls" in rows.absent else NO_KERNEL
+    if "calls" in rows.absent:
+        return "the capture has no calls"
+    return lost or lacks.work_calls or lacks.places or NO_KERNEL
 
 
 def _per_call(rows: CaptureRows, launches: Launches, counted: BoolArray) -> _PerCall:

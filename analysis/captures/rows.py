@@ -176,6 +176,12 @@ class CaptureRows:
         return frozenset(self.meta.configuration.get("absent", ()))
 
 
+def nowhere(rows: CaptureRows) -> LongArray:
+    """Places of the devices that stand for work which does not say where it ran."""
+    unknown = [place for place, key in enumerate(rows.devices) if key.device == "unknown"]
+    return np.array(unknown, dtype=np.int64)
+
+
 Tables = Mapping[str, Any]
 
 

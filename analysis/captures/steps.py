@@ -6,30 +6,31 @@ import numpy as np
 import pandas as pd
 
 from ...instrumentation.recording.busy import covers
-from ...instrumentation.sources.arrays import ABSENT, LongArray, grouped
+from ...instrumentation.sources.arrays import ABSENT, LongArray, grouped, members
 from ...instrumentation.sources.phase_maps import PHASES
 from ..stats import median
 from ..tables import nullable, records
 from .gathering import KIND_COPY, KIND_GRAPH, KIND_KERNEL
+from .lacks import Lacks
 from .launches import Launches
 from .rows import CaptureRows, ProcessKey, absent_where_null
 
 _OWN = ("step", "start_ns", "end_ns", "period_ns", "num_tokens", "num_reqs", "num_launches", "num_syncs", "num_h2d")
-_COUNTED = {"kernels": KIND_KERNEL, "graph_replays": KIND_GRAPH, "copies": KIND_COPY}
 _PHASES = {
     "pid": "Int64", "rank": "Int64", "device": "string", "phase": "string", "origin": "string", "steps": "Int64",
     "host_ns": "Int64", "host_p50_ns": "Float64", "busy_ns": "Int64", "busy_p50_ns": "Float64",
 }  # fmt: skip
 
 
-def step_table(rows: CaptureRows, launches: Launches) -> pd.DataFrame:
+def step_table(rows: CaptureRows, launches: Launches, lacks: Lacks, lost: str | None = None) -> pd.DataFrame:
     """A row a step and device that it worked on, in order of process, step and device.
 
     Columns: pid, rank, step, start_ns, end_ns, period_ns, num_tokens, num_reqs, num_launches, num_syncs, num_h2d,
     graph_launches, complete; device, window_ns, busy_ns, idle_ns, gaps, kernels, graph_replays, copies. The device's
     figures are of the work that the step launched: the window reaches from its first start to its last end, busy is
     the union, idle the rest; null with counts of 0 for a step that launched nothing, and counts of null where no calls
-    were recorded: then nobody knows what a step launched.
+    were recorded, none is tied to the kernels (copies), or work left no row (`lost`, as `lost_work` gives it): then
+    nobody knows what a step launched.
     """
     work = launches.work
     step = _row_of_step(rows, work.process, work.step)
@@ -46,8 +47,8 @@ def step_table(rows: CaptureRows, launches: Launches) -> pd.DataFrame:
     def spread(values: LongArray) -> LongArray:
         return values[place] if len(values) else np.zeros(len(row), dtype=np.int64)
 
-    told = np.full(len(row), "calls" not in rows.absent, dtype=np.bool_)
     columns: dict[str, object] = _own_columns(rows, row)
+    told = np.full(len(row), lacks.calls is None, dtype=np.bool_)
     columns["graph_launches"] = nullable(_graph_launches(rows, launches)[row], told)
     names = np.array([key.device for key in rows.devices] + [""], dtype=object)
     named = names[spread(work.device[head])].tolist()
@@ -58,11 +59,21 @@ def step_table(rows: CaptureRows, launches: Launches) -> pd.DataFrame:
         ("window_ns", cover.window_ns), ("busy_ns", cover.busy_ns), ("idle_ns", cover.idle_ns),
         ("gaps", cover.pieces - 1),
     ):  # fmt: skip
-        columns[name] = nullable(spread(values), worked)
-    for name, kind in _COUNTED.items():
+        columns[name] = nullable(spread(values), worked & ((lost or lacks.work_calls) is None))
+    for name, (kind, why) in _counted(lacks).items():
         counts = np.bincount(group[work.kind == kind], minlength=len(head))
-        columns[name] = nullable(np.where(worked, spread(counts), 0), told)
+        known = np.full(len(row), why is None and "calls" not in rows.absent, dtype=np.bool_)
+        columns[name] = nullable(np.where(worked, spread(counts), 0), known)
     return pd.DataFrame(columns)
+
+
+def _counted(lacks: Lacks) -> dict[str, tuple[int, str | None]]:
+    """(kind of the rows, why nobody can count them) by column."""
+    return {
+        "kernels": (KIND_KERNEL, lacks.kernels or lacks.kernel_calls),
+        "graph_replays": (KIND_GRAPH, lacks.replays or lacks.replay_calls),
+        "copies": (KIND_COPY, lacks.copies or lacks.copy_calls),
+    }  # fmt: skip
 
 
 def _own_columns(rows: CaptureRows, row: LongArray) -> dict[str, object]:
@@ -106,17 +117,17 @@ def phase_table(rows: CaptureRows) -> pd.DataFrame:
         return records([], _PHASES)
     (device, devices), (name, names) = table.coded("device"), table.coded("name")
     origin, origins = table.coded("origin")
-    group, head = grouped(rows.phase_process, name, device)
+    group, _ = grouped(rows.phase_process, name, device)
     host, busy = absent_where_null(*table.ints("host_ns")), absent_where_null(*table.ints("busy_ns"))
     found = []
-    for number, row in enumerate(head.tolist()):
-        own = group == number
+    for own in members(group):
+        row = own[0]
         key: ProcessKey = rows.processes[rows.phase_process[row]]
         told = origin[own]
         found.append({
             "pid": key.pid, "rank": key.rank, "device": devices[device[row]] if device[row] >= 0 else None,
             "phase": names[name[row]] if name[row] >= 0 else None,
-            "origin": origins[told[told >= 0][0]] if (told >= 0).any() else None, "steps": int(own.sum()),
+            "origin": origins[told[told >= 0][0]] if (told >= 0).any() else None, "steps": len(own),
             **_sums("host", host[own]), **_sums("busy", busy[own]),
         })  # fmt: skip
     found.sort(key=lambda own: (str(own["pid"]), str(own["rank"]), str(own["device"]), _place(own["phase"])))

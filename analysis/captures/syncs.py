@@ -11,6 +11,7 @@ import numpy as np
 
 from ...instrumentation.sources.arrays import ABSENT, BoolArray, LongArray, grouped
 from ...instrumentation.sources.trace import SYNC
+from .lacks import Lacks, nameless_calls
 from .launches import Launches, range_at
 from .rows import CaptureRows
 
@@ -19,8 +20,8 @@ ITEM_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class SyncFigures:
-    """Waiting calls of one name on one thread under one range. `range` None: under no range. `item_like` counts the
-    ones that finish a pattern of `.item()`."""
+    """Waiting calls of one name on one thread under one range. `range` None: under no range, or `Lacks.places`.
+    `item_like` counts the ones that finish a pattern of `.item()`, null where the copies before them are not known."""
 
     pid: int | None
     rank: int | None
@@ -30,18 +31,21 @@ class SyncFigures:
     calls: int
     total_ns: int
     max_ns: int
-    item_like: int
+    item_like: int | None
 
 
-def sync_figures(rows: CaptureRows, launches: Launches) -> tuple[SyncFigures, ...]:
-    """The longest total first."""
+def sync_figures(rows: CaptureRows, launches: Launches, lacks: Lacks) -> tuple[SyncFigures, ...] | None:
+    """The longest total first; None where nobody knows which calls waited."""
     host = rows.host
+    if lacks.calls is not None:
+        return None
     blocking = launches.is_copy_call & ~launches.is_async_call
     waiting = np.flatnonzero((host.kind == SYNC) | blocking)
     if not len(waiting):
-        return ()
+        return None if nameless_calls(rows, launches) else ()
     around = range_at(rows, host.thread[waiting], host.start[waiting])
-    under = np.where(around >= 0, host.name[np.maximum(around, 0)], -1)
+    under = np.where((around >= 0) & (lacks.places is None), host.name[np.maximum(around, 0)], -1)
+    tells_items = lacks.items is None
     item = _item_like(rows, launches)[waiting]
     group, head = grouped(host.thread[waiting], under, host.name[waiting])
     duration = host.duration[waiting]
@@ -58,7 +62,8 @@ def sync_figures(rows: CaptureRows, launches: Launches) -> tuple[SyncFigures, ..
             SyncFigures(
                 key.pid, key.rank, rows.threads[host.thread[waiting[row]]],
                 rows.names[under[row]] if under[row] >= 0 else None, rows.names[host.name[waiting[row]]],
-                int(count[number]), int(total[number]), int(longest[number]), int(items[number]),
+                int(count[number]), int(total[number]), int(longest[number]),
+                int(items[number]) if tells_items else None,
             )
         )
     return tuple(sorted(found, key=lambda own: (-own.total_ns, own.thread, own.call)))

@@ -5,44 +5,41 @@ from __future__ import annotations
 import numpy as np
 
 from .gathering import KIND_GRAPH, KIND_KERNEL
+from .lacks import Lacks, asking_calls
 from .launches import Launches
-from .rows import CaptureRows
+from .rows import CaptureRows, nowhere
 
 
-def unseen_work(rows: CaptureRows, launches: Launches) -> str | None:
+def unseen_work(rows: CaptureRows, launches: Launches, lacks: Lacks) -> str | None:
     """Why the rows are not all that the devices executed; None where nothing speaks for that, or there are none.
 
     Without kernels only the calls could tell whether any were launched: calls that launched none are a program that
     copies. Graph launches none of which left a row were traced as whole graphs, and the table of those is not there; a
     capture that ties no work to any call cannot show that.
     """
+    return lost_work(rows, launches, lacks) or _nowhere(rows)
+
+
+def lost_work(rows: CaptureRows, launches: Launches, lacks: Lacks) -> str | None:
+    """The same of work that left no row, whichever the device."""
     if not len(rows.work):
         return None
     ran = np.isin(rows.device.kind, (KIND_KERNEL, KIND_GRAPH)).any()
-    if not ran and "calls" in rows.absent:
-        return "the capture has no kernels, and no calls that would tell whether any ran"
-    graphs = np.flatnonzero(launches.is_graph_launch & (rows.host.correlation > 0))
-    tied = (launches.call >= 0).any() and not (rows.device.kind == KIND_GRAPH).any()
-    if len(graphs) and tied and not np.isin(launches.call, graphs).any():
-        return f"none of {len(graphs)} graph launches left a replay or a kernel in the capture"
-    return _lost_copies(rows, launches) or _nowhere(rows)
+    if not ran and lacks.calls is not None:
+        told = "no calls" if "calls" in rows.absent else "no names of calls"
+        return f"the capture has no kernels, and {told} that would tell whether any ran"
+    return lacks.kernels or lacks.replays or _lost_copies(rows, launches)
 
 
 def _lost_copies(rows: CaptureRows, launches: Launches) -> str | None:
-    """Calls that copied, and no copy. HIP copies some memory by kernels."""
-    if len(rows.copies):
-        return None
-    calls = np.setdiff1d(np.flatnonzero(launches.is_copy_call), launches.call)
-    names = {rows.names[name] for name in np.unique(rows.host.name[calls]).tolist()}
-    if not names or any(name.startswith("hip") for name in names):
-        return None
-    return f"{len(calls)} calls copied and no copy is in the capture"
+    """Calls that copied, and no copy."""
+    calls = 0 if len(rows.copies) else len(asking_calls(rows, launches, "copies"))
+    return f"{calls} calls copied and no copy is in the capture" if calls else None
 
 
 def _nowhere(rows: CaptureRows) -> str | None:
-    """Work that says not on which of the devices it ran."""
-    unknown = [place for place, device in enumerate(rows.devices) if device.device == "unknown"]
-    lost = np.isin(rows.work.device, unknown)
-    if not unknown or lost.all() or not lost.any():
+    """Work that says not on which of the devices it ran; of a machine with one, that need not be said."""
+    lost = np.isin(rows.work.device, nowhere(rows))
+    if not lost.any() or (lost.all() and rows.meta.environment.get("gpu_count") == 1):
         return None
     return f"{int(lost.sum())} kernels, copies and memsets do not tell their device"

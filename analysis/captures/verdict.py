@@ -71,8 +71,8 @@ def _parts(figures: CaptureFigures) -> dict[Part, int] | None:
         if own.busy_ns is None or own.idle_ns is None or own.memory_under_kernels_ns is None:
             return None
         busy, idle = busy + own.busy_ns, idle + own.idle_ns
-        alone += own.memory_union_ns - own.memory_under_kernels_ns
-    late, known = sum(own.late_ns for own in figures.gaps), sum(own.late_known_ns for own in figures.gaps)
+        alone += own.memory_alone_ns or 0
+    late, known = sum(own.late_ns or 0 for own in figures.gaps), sum(own.late_known_ns for own in figures.gaps)
     return {"kernels": busy - alone, "copies": alone, "late": late, "asked": known - late, "unknown": idle - known}
 
 
@@ -91,14 +91,14 @@ def _step(figures: CaptureFigures) -> tuple[Number | None, int]:
 def _late(figures: CaptureFigures) -> Remedy | None:
     late, places = 0, Counter[str]()
     for own in figures.gaps:
-        late += own.late_ns
+        late += own.late_ns or 0
         places.update({share.name: share.idle_ns for share in own.host if share.name})
     return Remedy("late", late, True, None, _longest(places)) if late else None
 
 
 def _eager(figures: CaptureFigures) -> Remedy | None:
     """Idle time in which the launching thread was in a call that launches one kernel: what replaying graphs spares."""
-    kernels, places = sum(own.eager_kernels for own in figures.graphs), Counter[str]()
+    kernels, places = sum(own.eager_kernels or 0 for own in figures.graphs), Counter[str]()
     for own in figures.gaps:
         places.update({
             share.name: share.idle_ns
@@ -109,7 +109,7 @@ def _eager(figures: CaptureFigures) -> Remedy | None:
 
 def _waits(figures: CaptureFigures) -> Remedy | None:
     """Idle time in which the launching thread was in a call that waits or copies synchronously."""
-    calls, places = {own.call for own in figures.syncs}, Counter[str]()
+    calls, places = {own.call for own in figures.syncs or ()}, Counter[str]()
     for own in figures.gaps:
         places.update({share.name: share.idle_ns for share in own.host if share.name in calls})
     return Remedy("waits", places.total(), True, None, _longest(places)) if places else None
@@ -123,15 +123,15 @@ def _copies(figures: CaptureFigures) -> Remedy | None:
 
 def _pageable(figures: CaptureFigures) -> Remedy | None:
     own = figures.pageable
-    return Remedy("pageable", own.blocked_ns, False, own.copies, ()) if own.copies else None
+    return Remedy("pageable", own.blocked_ns or 0, False, own.copies, ()) if own.copies else None
 
 
 def _item(figures: CaptureFigures) -> Remedy | None:
-    found = [own for own in figures.syncs if own.item_like]
+    found = [own for own in figures.syncs or () if own.item_like]
     places: Counter[str] = Counter()
     for own in found:
         places[f"{own.call} {f'under {own.range}' if own.range else 'outside ranges'}"] += own.total_ns
-    calls = sum(own.item_like for own in found)
+    calls = sum(own.item_like or 0 for own in found)
     return Remedy("item", places.total(), False, calls, _longest(places)) if found else None
 
 

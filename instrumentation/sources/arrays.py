@@ -112,6 +112,12 @@ def grouped(*keys: LongArray) -> tuple[LongArray, LongArray]:
     return number, first
 
 
+def members(number: LongArray) -> list[LongArray]:
+    """The rows of each group, in their order; `number` as `grouped` gives it. One pass, however many groups."""
+    order = np.argsort(number, kind="stable")
+    return [order[first:stop] for first, stop in blocks(number[order])]
+
+
 def blocks(sorted_keys: LongArray) -> list[tuple[int, int]]:
     """(begin, end) of the runs of equal values in a sorted array."""
     if not len(sorted_keys):

@@ -8,10 +8,11 @@ import pyarrow as pa
 from ..recording.busy import covers
 from .arrays import ABSENT, LARGEST, LongArray, filled, grouped
 from .attribution import Attribution
+from .calls import NO_NAME, call_of
 from .columns import TableColumns
 from .markers import Marker
 from .phase_maps import PHASES
-from .trace import DIRECTIONS, LAUNCH, SYNC, Trace
+from .trace import CALLS, DIRECTIONS, LAUNCH, SYNC, UNKNOWN, Trace
 
 
 def step_table(trace: Trace, found: Attribution, clock: str) -> pa.Table:
@@ -23,14 +24,15 @@ def step_table(trace: Trace, found: Attribution, clock: str) -> pa.Table:
     columns.ints("start_ns", steps.start)
     columns.ints("end_ns", end)
     columns.ints("period_ns", _periods(steps.process, steps.start))
-    waits = (host.kind == SYNC) & (found.host.step >= 0)
-    waited = np.zeros(len(steps), dtype=np.int64)
-    np.add.at(waited, found.host.step[waits], (host.end - host.start)[waits])
-    if len(trace.host) and "calls" not in trace.absent:
+    if _has_named_calls(trace):
+        waits = (host.kind == SYNC) & (found.host.step >= 0)
+        waited = np.zeros(len(steps), dtype=np.int64)
+        np.add.at(waited, found.host.step[waits], (host.end - host.start)[waits])
         launches = (host.kind == LAUNCH) & (found.host.step >= 0)
         columns.ints("host_wait_ns", waited)
         columns.ints("num_syncs", _counted(found.host.step[waits], len(steps)))
         columns.ints("num_launches", _counted(found.host.step[launches], len(steps)))
+    if _tells_copies_of_steps(trace, found):
         to_device = (trace.copies.direction == DIRECTIONS.index("h2d")) & (found.copies.step >= 0)
         columns.ints("num_h2d", _counted(found.copies.step[to_device], len(steps)))
     for name in ("num_reqs", "num_tokens", "num_prefill", "num_decode", "kv_tokens_sum"):
@@ -38,6 +40,20 @@ def step_table(trace: Trace, found: Attribution, clock: str) -> pa.Table:
     columns.flags("warmup", np.zeros(len(steps), dtype=np.bool_))
     columns.flags("complete", steps.complete)
     return columns.table()
+
+
+def _has_named_calls(trace: Trace) -> bool:
+    """Whether it is known what calls did: there are some, and not all of them without a name."""
+    named = np.array([name not in ("", NO_NAME) for name in trace.names], dtype=np.bool_)
+    return bool(named[trace.host.name[np.isin(trace.host.kind, CALLS)]].any())
+
+
+def _tells_copies_of_steps(trace: Trace, found: Attribution) -> bool:
+    """Whether copies tell a call and a direction; where there are none, whether no call asked for one."""
+    if not len(trace.copies):
+        names = np.unique(trace.host.name[np.isin(trace.host.kind, CALLS)]).tolist()
+        return _has_named_calls(trace) and not any(call_of(trace.names[code]).is_copy for code in names)
+    return bool((found.copies.call >= 0).any() and (trace.copies.direction != UNKNOWN).any())
 
 
 def _last_ends(found: Attribution) -> LongArray:

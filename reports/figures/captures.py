@@ -19,12 +19,11 @@ def windows_figure(devices: Sequence[tuple[str, DeviceFigures]]) -> Figure:
     """A bar a device: kernels, then copies and memsets that lie under none, then nothing. None where idle is null."""
     shares = []
     for name, own in devices:
-        if own.memory_under_kernels_ns is None or own.idle_ns is None:
+        if own.memory_alone_ns is None or own.idle_ns is None:
             continue
-        memory = own.memory_union_ns - own.memory_under_kernels_ns
         parts = (
-            ("kernels", own.kernel_union_ns, palette.FORWARD), ("copies and memsets alone", memory, palette.COPY),
-            ("idle", own.idle_ns, IDLE),
+            ("kernels", own.kernel_union_ns or 0, palette.FORWARD),
+            ("copies and memsets alone", own.memory_alone_ns, palette.COPY), ("idle", own.idle_ns, IDLE),
         )  # fmt: skip
         shares += [Share(name, part, ns, ns / own.window_ns, colour) for part, ns, colour in parts if ns]
     return shares_figure(shares, "time of the window [µs]", "of the window")

@@ -18,7 +18,9 @@ NO_RANGES = "no range in which the host builds indices was recorded"
 def copies_section(figures: CaptureFigures) -> Section:
     """By direction and kinds of memory, and what the copies to the device were hidden under."""
     if not figures.copies:
-        return Section("copies", "Copies", (Words("The capture holds no copies."),), brief=True)
+        unsaid = figures.lacks.copies
+        words = f"Cannot say: {unsaid}." if unsaid else "The capture holds no copies."
+        return Section("copies", "Copies", (Words(words),), brief=True)
     columns = (
         Column("device"), Column("direction"), Column("from"), Column("to"), count_column("copies"),
         bytes_column("size"), us_column("summed"), us_column("union"), us_column("under kernels"),
@@ -34,6 +36,8 @@ def copies_section(figures: CaptureFigures) -> Section:
     blocks: list[Block] = [table("Copies by direction and kind of memory", columns, rows)]
     if figures.hidden:
         blocks.append(_hidden(figures))
+    if figures.lacks.directions:
+        blocks.append(Words(f"Which copies reached a device cannot be said: {figures.lacks.directions}."))
     blocks += basis(figures, KINDS, unsaid=("exposed",))
     return Section("copies", "Copies", tuple(blocks), brief=True)
 
@@ -77,13 +81,21 @@ def pageable_section(figures: CaptureFigures) -> Section:
     return Section("pageable", "Asynchronous copies of pageable memory", tuple(blocks), brief=True, nav="Pageable")
 
 
+def blocked(own: PageableFigures) -> str:
+    """ "3 asynchronous copies of pageable memory blocked the host for 1.2 ms.", or why nobody can say."""
+    if own.copies is None or own.blocked_ns is None:
+        return f"Which asynchronous copies were of pageable memory cannot be said: {own.unsaid}."
+    if not own.copies:
+        return "No asynchronous copy of pageable memory was found."
+    return f"{counted(own.copies, *ASYNCHRONOUS)} of pageable memory blocked the host for {duration(own.blocked_ns)}."
+
+
 def _sentence(own: PageableFigures, copies: bool) -> str:
-    if not copies:
+    if not copies and own.unsaid is None:
         return "The capture holds no copies."
-    found = (
-        f"{counted(own.copies, *ASYNCHRONOUS)} of pageable memory blocked the host for {duration(own.blocked_ns)} "
-        f"({duration(own.copy_ns)} of copying)." if own.copies else "No asynchronous copy of pageable memory was found."
-    )
+    found = blocked(own)
+    if own.copies and own.copy_ns is not None:
+        found = f"{found.removesuffix('.')} ({duration(own.copy_ns)} of copying)."
     if own.unknown_kind:
         copies_ = counted(own.unknown_kind, "copy", "copies")
         found += f" Of {copies_} the capture does not tell the host's kind of memory."

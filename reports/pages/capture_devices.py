@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...analysis.captures.devices import DeviceFigures
 from ...analysis.captures.figures import CaptureFigures
 from ...analysis.captures.gaps import GapFigures
+from ...analysis.captures.lacks import Lacks
 from ..document import Block, Cell, Chart, Column, Quantity, Section, Words
 from ..figures.captures import gaps_figure, windows_figure
 from ..formatting import duration, percent
@@ -12,6 +13,7 @@ from .capture_basis import CALLS, basis, why_not
 from .cells import count_column, number, percent_column, table, us_column
 
 MOST = 12
+NO_OVERHEAD = "the capture has no rows of the profiler's own work"
 
 
 def device_name(device: str | None, rank: int | None) -> str:
@@ -35,7 +37,7 @@ def devices_section(figures: CaptureFigures) -> Section:
         "of them to the last. Synchronisations and annotations are no work."
     )
     words = " ".join(_sentence(own) for own in figures.devices)
-    rows = [_row(own) for own in figures.devices]
+    rows = [_row(own, figures.lacks) for own in figures.devices]
     bars = [
         (f"device {device_name(own.device, own.rank)}", own)
         for own in figures.devices if own.window_ns and own.unseen is None
@@ -54,14 +56,16 @@ def _sentence(own: DeviceFigures) -> str:
     return f"Device {device_name(own.device, own.rank)}: idle {share} of {duration(own.window_ns)}."
 
 
-def _row(own: DeviceFigures) -> tuple[Cell, ...]:
+def _row(own: DeviceFigures, lacks: Lacks) -> tuple[Cell, ...]:
     return (
         device_name(own.device, own.rank), Quantity(own.window_ns, "ns"), number(own.busy_ns, "ns", own.unseen),
         number(own.idle_ns, "ns", own.unseen), number(_share(own), "fraction", own.unseen or "the window is empty"),
         number(own.gaps, "count", own.unseen), number(own.gap_max_ns, "ns", own.unseen),
-        Quantity(own.kernel_union_ns, "ns"),
-        Quantity(own.communication_union_ns, "ns"), Quantity(own.memcpy_union_ns, "ns"),
-        Quantity(own.memset_union_ns, "ns"), Quantity(own.kernels, "count"), Quantity(own.graph_replays, "count"),
+        number(own.kernel_union_ns, "ns", own.unseen),
+        number(own.communication_union_ns, "ns", lacks.kernel_names or own.unseen),
+        number(own.memcpy_union_ns, "ns", lacks.copies or own.unseen),
+        number(own.memset_union_ns, "ns", lacks.memsets or own.unseen),
+        number(own.kernels, "count", own.unseen), number(own.graph_replays, "count", lacks.replays),
     )  # fmt: skip
 
 
@@ -87,7 +91,7 @@ def gaps_section(figures: CaptureFigures) -> Section:
 
 def _late(own: GapFigures) -> str:
     name = device_name(own.device, own.rank)
-    if not own.late_known_ns:
+    if own.late_ns is None or not own.late_known_ns:
         return f"Device {name}: whether the host was late cannot be said, the calls behind the work were not recorded."
     late = percent(own.late_ns / own.late_known_ns)
     whole = own.late_known_ns == own.idle_ns
@@ -117,7 +121,7 @@ def _longest(own: GapFigures) -> Block:
         (
             Quantity(gap.start_ns, "ns"), Quantity(gap.gap_ns, "ns"), gap.next_name or gap.next_kind,
             number(gap.late_ns, "ns", "its call was not recorded"), gap.host_name or "nothing recorded",
-            Quantity(gap.overhead_ns, "ns"),
+            number(gap.overhead_ns, "ns", NO_OVERHEAD),
         )
         for gap in own.longest[:MOST]
     ]  # fmt: skip

@@ -9,7 +9,7 @@ from ...analysis.captures.figures import CaptureFigures
 from ..document import Answer, Cell, Missing, Quantity, Section
 from ..formatting import count, counted, duration, percent, size
 from .capture_basis import CALLS, COPY_CALLS, KINDS, NOT_ALL, covered, why_not
-from .capture_copies import ASYNCHRONOUS
+from .capture_copies import blocked
 from .cells import number
 
 QUESTIONS = (
@@ -37,11 +37,17 @@ def _busy(figures: CaptureFigures) -> _Made:
     words = " ".join(_idled(own) for own in figures.devices if own.window_ns)
     if any(own.graph_replays for own in figures.devices):
         words += " Replays of whole graphs count as busy."
-    rows = sum(own.kernels + own.graph_replays + own.memsets + own.copies for own in figures.devices)
+    rows = sum(
+        sum(number or 0 for number in (own.kernels, own.graph_replays, own.memsets, own.copies))
+        for own in figures.devices
+    )
+    kernels = [own.kernels for own in figures.devices if own.kernels is not None]
+    copies = [own.copies for own in figures.devices if own.copies is not None]
+    unseen = next((own.unseen for own in figures.devices if own.unseen), None)
     cells: tuple[tuple[str, Cell], ...] = (
-        ("kernels", Quantity(sum(own.kernels for own in figures.devices), "count")),
+        ("kernels", number(sum(kernels) if kernels else None, "count", unseen)),
         ("graph launches", _graph_launches(figures)),
-        ("copies", Quantity(sum(own.copies for own in figures.devices), "count")),
+        ("copies", number(sum(copies) if copies else None, "count", figures.lacks.copies or unseen)),
         ("rests on", "; ".join((f"{_EVERY}: {count(rows)}", *_lost(figures)))),
     )
     return words, cells, "#devices"
@@ -49,10 +55,14 @@ def _busy(figures: CaptureFigures) -> _Made:
 
 def _graph_launches(figures: CaptureFigures) -> Cell:
     """How many there are, and what the capture holds of their work: kernels, rows that stand for a graph, or both."""
-    launches, kernels = sum(own.launches for own in figures.graphs), sum(own.kernels for own in figures.graphs)
-    whole = sum(own.graph_replays for own in figures.devices)
+    launches = sum(own.launches or 0 for own in figures.graphs)
+    kernels = sum(own.kernels or 0 for own in figures.graphs)
+    whole = sum(own.graph_replays or 0 for own in figures.devices)
     if not launches and (kernels or whole):
-        return f"calls not recorded; {count(whole)} replays of whole graphs, {count(kernels)} kernels of graphs"
+        told = f"{count(whole)} replays of whole graphs" + (f", {count(kernels)} kernels of graphs" if kernels else "")
+        return f"calls not recorded; {told}"
+    if figures.lacks.calls is not None:
+        return Missing(figures.lacks.calls)
     parts = [f"{count(kernels)} kernels recorded one by one"] if kernels else []
     parts += [f"{count(whole)} replays recorded whole"] if whole else []
     return f"{count(launches)} ({', '.join(parts)})" if parts else Quantity(launches, "count")
@@ -77,7 +87,8 @@ def device_words(device: str, rank: int | None) -> str:
 
 def _copies(figures: CaptureFigures) -> _Made:
     if not figures.hidden:
-        why = why_not(figures, "copies and what", "the capture has no copies to a device")
+        lacks = figures.lacks.copies or figures.lacks.directions
+        why = lacks or why_not(figures, "copies and what", "the capture has no copies to a device")
         return f"Cannot say: {why}.", (), "#copies"
     inwards = [own for own in figures.copies if own.direction == "h2d"]
     words = f"{_by_kind(inwards)}. {' '.join(_hidden(own, figures) for own in figures.hidden)}"
@@ -129,7 +140,7 @@ def _idle(figures: CaptureFigures) -> _Made:
         why = next((own.unseen for own in figures.devices if own.unseen), None)
         return (f"Cannot say whether they did: {why}." if why else "They did not."), (), "#gaps"
     idle, known = sum(own.idle_ns for own in gaps), sum(own.late_known_ns for own in gaps)
-    late = sum(own.late_ns for own in gaps)
+    late = sum(own.late_ns or 0 for own in gaps)
     named = [share for own in gaps for share in own.host if share.name]
     host = max(named, key=lambda share: share.idle_ns, default=None)
     words = (
@@ -148,23 +159,26 @@ def _idle(figures: CaptureFigures) -> _Made:
 
 def _waits(figures: CaptureFigures) -> _Made:
     own = figures.pageable
-    if "calls of CUDA" in why_not(figures, "blocking calls", ""):
-        return "Cannot say: the capture has no calls of CUDA.", (), "#syncs"
+    if figures.syncs is None:
+        why = figures.lacks.calls or why_not(figures, "calls did", "calls have no names")
+        return f"Cannot say: {why}.", (), "#syncs"
     longest = max(figures.syncs, key=lambda sync: sync.total_ns, default=None)
-    parts = [
-        f"{counted(own.copies, *ASYNCHRONOUS)} of pageable memory blocked the host for {duration(own.blocked_ns)}."
-        if own.copies else "No asynchronous copy of pageable memory was found."
-    ]  # fmt: skip
+    parts = [blocked(own)]
     if longest is not None:
-        where = f"under {longest.range}" if longest.range else "outside ranges"
+        where = f"under {longest.range}" if longest.range else "" if figures.lacks.places else "outside ranges"
         parts.append(
-            f"The longest waits: {counted(longest.calls, 'call')} of {longest.call} {where}, "
+            f"The longest waits: {counted(longest.calls, 'call')} of {' '.join((longest.call, where)).strip()}, "
             f"{duration(longest.total_ns)}{' together' if longest.calls > 1 else ''}."
         )
     cells = (
         ("waiting calls", Quantity(sum(sync.calls for sync in figures.syncs), "count")),
         ("in them", Quantity(sum(sync.total_ns for sync in figures.syncs), "ns")),
-        ("like .item()", Quantity(sum(sync.item_like for sync in figures.syncs), "count")),
+        ("like .item()", _items(figures)),
         ("rests on", covered(figures, COPY_CALLS) or "the calls that were recorded"),
     )
     return " ".join(parts), cells, "#pageable"
+
+
+def _items(figures: CaptureFigures) -> Cell:
+    known = [sync.item_like for sync in figures.syncs or ()]
+    return number(None if None in known else sum(own or 0 for own in known), "count", figures.lacks.items)

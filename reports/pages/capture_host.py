@@ -53,13 +53,15 @@ def graphs_section(figures: CaptureFigures) -> Section:
         count_column("kernels a launch"), count_column("whole replays"), count_column("eager kernels"),
         count_column("unlinked kernels"), count_column("graph steps"), count_column("eager steps"),
     )  # fmt: skip
+    lacks = figures.lacks
+    why = lacks.calls or lacks.kernel_calls or lacks.kernels
     rows: list[tuple[Cell, ...]] = [
         (
-            process_name(own.pid, own.rank), Quantity(own.launches, "count"), Quantity(own.launch_host_ns, "ns"),
-            Quantity(own.kernels, "count"), _a_launch(own),
-            Quantity(own.whole_replays, "count"), Quantity(own.eager_kernels, "count"),
-            Quantity(own.unlinked_kernels, "count"), number(own.graph_steps, "count", "no steps"),
-            number(own.eager_steps, "count", "no steps"),
+            process_name(own.pid, own.rank), number(own.launches, "count", lacks.calls),
+            number(own.launch_host_ns, "ns", lacks.calls), number(own.kernels, "count", why), _a_launch(own, why),
+            number(own.whole_replays, "count", lacks.replays), number(own.eager_kernels, "count", why),
+            number(own.unlinked_kernels, "count", lacks.kernels), number(own.graph_steps, "count", why or "no steps"),
+            number(own.eager_steps, "count", why or "no steps"),
         )
         for own in figures.graphs
     ]  # fmt: skip
@@ -67,11 +69,13 @@ def graphs_section(figures: CaptureFigures) -> Section:
     return Section("graphs", "CUDA graphs", (listed, *basis(figures, CALLS)), brief=True)
 
 
-def _a_launch(own: GraphFigures) -> Cell:
+def _a_launch(own: GraphFigures, why: str | None) -> Cell:
     """Kernels behind a launch, median; whole graphs were traced without theirs."""
     if own.kernels_per_launch_p50 is not None:
         return Quantity(own.kernels_per_launch_p50, "count")
-    return Missing("graphs were traced whole, without their kernels") if own.whole_replays else "none"
+    if own.whole_replays:
+        return Missing("graphs were traced whole, without their kernels")
+    return Missing(why) if why else "none"
 
 
 def process_name(pid: int | None, rank: int | None) -> str:
@@ -83,18 +87,20 @@ def process_name(pid: int | None, rank: int | None) -> str:
 def syncs_section(figures: CaptureFigures) -> Section:
     """Waiting calls by thread and range."""
     if not figures.syncs:
-        why = why_not(figures, "blocking calls", "")
+        why = "" if figures.syncs is not None else figures.lacks.calls or why_not(figures, "calls did", "no names")
         words = f"Cannot say: {why}." if why else "No synchronising or blocking call was recorded."
         return Section("syncs", "Waiting calls", (Words(words),))
     columns = (
         Column("process"), Column("thread"), Column("range"), Column("call"), count_column("calls"), us_column("total"),
         us_column("longest"), count_column("like .item()"),
     )  # fmt: skip
+    lacks = figures.lacks
+    outside: Cell = Missing(lacks.places) if lacks.places else "outside ranges"
     rows: list[tuple[Cell, ...]] = [
         (
-            process_name(own.pid, own.rank), own.thread, own.range or "outside ranges", own.call,
+            process_name(own.pid, own.rank), own.thread, own.range or outside, own.call,
             Quantity(own.calls, "count"), Quantity(own.total_ns, "ns"), Quantity(own.max_ns, "ns"),
-            Quantity(own.item_like, "count"),
+            number(own.item_like, "count", lacks.items),
         )
         for own in figures.syncs[:MOST]
     ]  # fmt: skip

@@ -35,12 +35,13 @@ def phases_section(figures: CaptureFigures) -> Section:
         Column("process"), Column("device"), Column("phase"), Column("told by"), count_column("steps"),
         us_column("host"), us_column("host median"), us_column("device busy"), us_column("device median"),
     )  # fmt: skip
+    why_none = _why_none(figures)
     rows: list[tuple[Cell, ...]] = [
         (
-            process_name(own["pid"], own["rank"]), word(own["device"], _NO_WORK), word(own["phase"]),
+            process_name(own["pid"], own["rank"]), word(own["device"], why_none), word(own["phase"]),
             word(own["origin"], "the phase has device work only"),
             number(own["steps"], "count"), number(own["host_ns"], "ns"), number(own["host_p50_ns"], "ns"),
-            number(own["busy_ns"], "ns", _NO_WORK), number(own["busy_p50_ns"], "ns", _NO_WORK),
+            number(own["busy_ns"], "ns", why_none), number(own["busy_p50_ns"], "ns", why_none),
         )
         for own in records(figures.phases)
     ]  # fmt: skip
@@ -57,7 +58,7 @@ def steps_section(figures: CaptureFigures) -> Section:
     on_device = bool(figures.devices)
     columns = (*_HOST_COLUMNS, *(_DEVICE_COLUMNS if on_device else ()))
     found = list(records(figures.steps))
-    why_none = _NO_WORK if figures.calls else _NO_CALLS
+    why_none = _why_none(figures)
     listed = table("Steps, with the device work that they launched" if on_device else "Steps", columns, [
         (*_host(own), *(_device(own, why_none) if on_device else ())) for own in found
     ])  # fmt: skip
@@ -69,6 +70,10 @@ def steps_section(figures: CaptureFigures) -> Section:
     blocks.append(Table(listed.caption, listed.columns, listed.rows, filterable=True))
     unsaid = () if on_device else ("busy",)
     return Section("steps", "Steps", (*blocks, *basis(figures, STEPS, unsaid=unsaid)))
+
+
+def _why_none(figures: CaptureFigures) -> str:
+    return (figures.lacks.work_calls or _NO_WORK) if figures.calls else _NO_CALLS
 
 
 def _choices(found: list[dict[str, Any]], on_device: bool) -> tuple[tuple[str, Figure], ...]:

@@ -49,6 +49,9 @@ def verdict_section(figures: CaptureFigures) -> Section:
         blocks += _remedies(found)
     else:
         blocks.append(Words("Nothing that this page knows a remedy for takes 1 % of the devices' time."))
+    unsaid = figures.lacks.calls or figures.lacks.work_calls
+    if figures.devices and unsaid:
+        blocks.append(Words(f"Whether the host could do better cannot be said: {unsaid}."))
     return Section("verdict", TITLE, tuple(blocks), brief=True, nav="Verdict")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import LongArray, distinct, filled
-from ..calls import call_of
+from ..calls import NO_NAME, call_of
 from ..trace import OVERHEAD, HostRows
 from .activities import Reading, named
 from .processes import threads
@@ -21,7 +21,7 @@ def call_rows(reading: Reading) -> HostRows:
     columns = {name: values[good] for name, values in columns.items()}
     ids, place = distinct(columns["nameId"])
     texts = reading.database.strings(ids)
-    calls = [call_of(texts.get(key, "[call without a name]")) for key in ids.tolist()]
+    calls = [call_of(texts.get(key, NO_NAME)) for key in ids.tolist()]
     names = np.array([reading.names.code(call.name) for call in calls], dtype=np.int64)
     kinds = np.array([call.kind for call in calls], dtype=np.int64)
     return _rows(reading, columns, names[place], kinds[place])

@@ -22,7 +22,8 @@ _NUMBERED = re.compile(r",? (?:op_id|seq) = \d+")
 
 
 def range_rows(reading: Reading) -> HostRows:
-    """Push/pop and start/end ranges. A range that was never closed ends with the capture, and is counted."""
+    """Push/pop and start/end ranges. A range that was never closed ends with the capture, and is counted. A table
+    without a column of ends gives none: nobody knows how long one lasted."""
     database = reading.database
     columns = database.integers(TABLE, "start", "end", "eventType", "globalTid", "textId", "domainId")
     types = event_types(database)
@@ -31,7 +32,7 @@ def range_rows(reading: Reading) -> HostRows:
     wanted = [types.get(name, number) for name, number in zip(_RANGES, _RANGE_TYPES, strict=True)]
     is_range = np.isin(columns["eventType"], wanted) & (columns["start"] != ABSENT)
     columns = {name: values[is_range] for name, values in columns.items()}
-    end = _closed(reading, columns)
+    end = _closed(reading, columns) if "end" in database.columns(TABLE) else columns["end"]
     good = reading.valid(TABLE, columns["start"], end)
     return HostRows(
         process=reading.processes.of(columns["globalTid"])[good], thread=threads(columns["globalTid"])[good],

@@ -131,7 +131,8 @@ class TestPageable:
         path = kineto([made.call(0, 5, "hipMemcpyAsync", 1), made.copy(10, 5, "HtoD (Host -> Device)", correlation=1)])
         found = figures(path)
         assert [own.src_kind for own in found.copies] == ["unknown"]
-        assert (found.pageable.copies, found.pageable.unknown_kind) == (0, 1)
+        assert (found.pageable.copies, found.pageable.blocked_ns, found.pageable.unknown_kind) == (None, None, 1)
+        assert found.pageable.unsaid == "none of 1 copies tells the host's kind of memory"
 
 
 class TestHidden:
