@@ -15,9 +15,6 @@ from .figures import Figure
 Bound = Literal["device", "host"]
 """What a figure is made of: time of the device, which is the same on another machine of its kind, or of the host,
 which is not: two runs then compare the ratio of the arms."""
-Turns = Literal["alike", "quick"]
-"""Which turns a figure of the host is of: rounds in which both arms met an equally fast host, or turns in which it was
-at its best. A stage that is the host's alone is the latter's: its time is in proportion to the host's speed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +26,6 @@ class Finding:
     low, high  the range that the claim says, in the figure's unit; None: open on that side
     expected   what was expected before, in words of the source
     same       for a figure of the host: the ratio of arms by which two runs are compared; None: the figure itself
-    turns      for a figure of the host: which turns it is of
     """
 
     name: str
@@ -40,7 +36,6 @@ class Finding:
     expected: str = ""
     bound: Bound = "device"
     same: Figure | None = None
-    turns: Turns = "alike"
 
     @property
     def judges(self) -> bool:
@@ -54,7 +49,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`arms` and `workload` in words; `findings` empty: nobody has measured it yet. `spec` is its file."""
+    """`arms` and `workload` in words; `findings` empty: nobody has measured it yet. `spec` is its file; `one_runner`
+    says that its arms share one.
+    """
 
     name: str
     sentence: str
@@ -63,6 +60,7 @@ class Claim:
     findings: tuple[Finding, ...] = ()
     premises: tuple[Finding, ...] = ()
     spec: str = ""
+    one_runner: bool = False
 
 
 Claims = Mapping[str, Claim]

@@ -205,9 +205,7 @@ class Less:
 def _by_launch(figure: Difference | Ratio, data: ClaimData, of_round: OfRound) -> ByLaunch:
     left, right = data.arm(figure.where, figure.left), data.arm(figure.where, figure.right)
     both = {launch: (point, right[launch]) for launch, point in left.items() if launch in right}
-    found = {
-        launch: over_rounds(*points, figure.series, of_round, alike=data.alike) for launch, points in both.items()
-    }
+    found = {launch: over_rounds(*points, figure.series, of_round) for launch, points in both.items()}
     return {launch: value for launch, value in found.items() if value is not None}
 
 

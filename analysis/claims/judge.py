@@ -4,15 +4,21 @@ A finding is over launches: the mean and Student's 95 % interval. Against the ra
 
     claim says      |--------|
     interval          |---|         met: within
-                  |---|             met: its middle is within, and it is narrow enough
+                  |---|             met: its middle is within, and it is narrow
                |---|                open: the middle is not, though they overlap
-         |--------------------|     open: wider than allowed, and not within
+         |--------------------|     open: wider than that, and not within
           |---|                     broken: wholly outside
 
-All met: the claim holds. Some met and some broken: it holds where they are met. None met and some broken: it does not
-hold. Otherwise it is undecided.
+Narrow is what keeps to its bound (`figures`), and of a time one whose half-width is at most 5 us or 2 % of the figure
+itself: 2 % of the periods behind a difference may be more than all of it.
 
-A figure of the host is of turns that met a host of the same speed, a premise of all turns.
+A figure of the host is judged at each speed of the core by itself (`core_speed`). A part of the claim is one finding:
+
+    met at one speed, broken at none       the part is met           broken at one, met at none     it is broken
+    met at one and broken at the other     two parts, each with its speed                           else it is open
+
+All parts met: the claim holds. Some met: it holds where they are. None met and some broken: it does not hold. Otherwise
+it is undecided.
 
 A premise is asked of each launch: one that does not meet it is left out, because it measured something else. Where most
 launches are, or where no launch measured it, the claim is undecided.
@@ -21,25 +27,28 @@ launches are, or where no launch measured it, the claim is undecided.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..blocks import Interval, over_launches
 from .claim import Claim, Finding
-from .figures import mean
+from .core_speed import SPEEDS, Speed, at_speed
+from .figures import mean, time_allowed
 from .points import ClaimData
 
 State = Literal["met", "broken", "open", "shown", "unmeasured"]
+SPEED_WORDS: dict[Speed, str] = {"full": "a core at full speed", "slowed": "a slowed core"}
 Code = Literal["holds", "holds_where", "does_not_hold", "undecided", "unmeasured", "not_run"]
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One finding.
+    """One finding, for a figure of the host at one speed of the core.
 
     interval   None where no launch has a value; `reason` then says why
     allowed    half-width that the interval may have, None: any;  precise  whether it keeps to it (None: none asked)
-    same       what two runs compare of it: the same interval, or for a figure of the host the ratio of the arms
+    same       what two runs compare of it, by launch: the same values, or for a figure of the host the arms' ratio
+    speed      the core's; None: not asked
     """
 
     finding: Finding
@@ -48,8 +57,9 @@ class Judged:
     by_launch: tuple[float, ...] = ()
     allowed: float | None = None
     precise: bool | None = None
-    same: Interval | None = None
+    same: tuple[float, ...] = ()
     reason: str = ""
+    speed: Speed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +100,8 @@ def judge(claim: Claim, data: ClaimData) -> JudgedClaim:
     """The claim in the light of `data`, which is its own points."""
     if not claim.findings or not data.points:
         return JudgedClaim(claim, Verdict("not_run"))
+    if claim.one_runner:
+        data = ClaimData([replace(point, visit=None) for point in data.points])
     launches = {point.launch for point in data.points}
     left_out = {launch for launch in launches for premise in claim.premises if _fails(premise, data, launch)}
     premises = tuple(judge_finding(premise, data) for premise in claim.premises)
@@ -100,9 +112,24 @@ def judge(claim: Claim, data: ClaimData) -> JudgedClaim:
     if unmet:
         left_out = set()
     kept = ClaimData([point for point in data.points if point.launch not in left_out])
-    of_host = {"quick": kept.quick(), "alike": kept.of_like_turns()}
-    findings = tuple(judge_finding(one, of_host[one.turns] if one.bound == "host" else kept) for one in claim.findings)
-    return JudgedClaim(claim, _verdict(findings, unmet), findings, premises, tuple(sorted(left_out)))
+    of_speed = _speeds(kept)
+    findings = tuple(
+        judged for finding in claim.findings
+        for judged in (_at_each_speed(finding, of_speed) if finding.bound == "host" and of_speed
+                       else [judge_finding(finding, kept)])
+    )  # fmt: skip
+    return JudgedClaim(claim, verdict_of(findings, unmet), findings, premises, tuple(sorted(left_out)))
+
+
+def _speeds(data: ClaimData) -> dict[Speed, ClaimData]:
+    """What was measured at each speed of the core; empty where it was not gauged."""
+    if all(turn.pace is None for point in data.points for turn in point.turns):
+        return {}
+    return {speed: ClaimData(at_speed(data.points, speed), SPEED_WORDS[speed]) for speed in SPEEDS}
+
+
+def _at_each_speed(finding: Finding, of_speed: dict[Speed, ClaimData]) -> list[Judged]:
+    return [replace(judge_finding(finding, data), speed=speed) for speed, data in of_speed.items()]
 
 
 def _fails(premise: Finding, data: ClaimData, launch: int) -> bool:
@@ -146,11 +173,9 @@ def judge_finding(finding: Finding, data: ClaimData) -> Judged:
     allowed = finding.figure.allowed(data)
     half = half_width(interval)
     precise = None if allowed is None else half is not None and half <= allowed
-    same = interval
-    if finding.same is not None:
-        same_values = finding.same.by_launch(data)
-        same = over_launches([same_values[launch] for launch in sorted(same_values)]) or interval
-    return Judged(finding, _state(finding, interval, precise), interval, values, allowed, precise, same)
+    ratios = None if finding.same is None else finding.same.by_launch(data)
+    same = values if ratios is None else tuple(ratios[launch] for launch in sorted(ratios))
+    return Judged(finding, state_of(finding, interval, precise), interval, values, allowed, precise, same)
 
 
 def half_width(interval: Interval) -> float | None:
@@ -158,7 +183,8 @@ def half_width(interval: Interval) -> float | None:
     return None if interval.low is None or interval.high is None else (interval.high - interval.low) / 2
 
 
-def _state(finding: Finding, interval: Interval, precise: bool | None) -> State:
+def state_of(finding: Finding, interval: Interval, precise: bool | None) -> State:
+    """What the interval says of the range that is claimed. `precise`: it is as narrow as is asked."""
     if not finding.judges:
         return "shown"
     if interval.low is None or interval.high is None:
@@ -167,8 +193,16 @@ def _state(finding: Finding, interval: Interval, precise: bool | None) -> State:
     above = finding.high is not None and interval.low > finding.high
     if below or above:
         return "broken"
-    known = precise and not _wider(interval, finding) and finding.allows(interval.mean, interval.mean)
+    known = precise and _narrow(interval, finding) and finding.allows(interval.mean, interval.mean)
     return "met" if known or finding.allows(interval.low, interval.high) else "open"
+
+
+def _narrow(interval: Interval, finding: Finding) -> bool:
+    """Whether the interval says where its middle is, and not only how long the steps behind it are."""
+    half = half_width(interval)
+    if half is None or _wider(interval, finding):
+        return False
+    return finding.figure.unit != "ns" or half <= time_allowed(interval.mean)
 
 
 def _wider(interval: Interval, finding: Finding) -> bool:
@@ -178,15 +212,40 @@ def _wider(interval: Interval, finding: Finding) -> bool:
     return interval.high - interval.low > finding.high - finding.low
 
 
-def _verdict(findings: Sequence[Judged], unmet: str) -> Verdict:
+def verdict_of(findings: Sequence[Judged], unmet: str) -> Verdict:
+    """The claim's verdict. `unmet`: why nothing can be said, in words; empty where it can."""
     judging = [judged for judged in findings if judged.finding.judges]
     if all(judged.state == "unmeasured" for judged in judging):
         return Verdict("unmeasured", reason=judging[0].reason if judging else "")
     if unmet:
         return Verdict("undecided", reason=unmet)
-    met, broken = _names(judging, "met"), _names(judging, "broken")
-    rest = (*_names(judging, "open"), *_names(judging, "unmeasured"))
+    parts = parts_of(judging)
+    met, broken = (tuple(name for name, state in parts if state == wanted) for wanted in ("met", "broken"))
+    rest = tuple(name for wanted in ("open", "unmeasured") for name, state in parts if state == wanted)
     return Verdict(_code(met, broken, rest), met, broken, rest)
+
+
+def parts_of(judging: Sequence[Judged]) -> list[tuple[str, State]]:
+    """The claim's parts by name, and what was found of each."""
+    parts: list[tuple[str, State]] = []
+    for name, speeds in by_part(judging).items():
+        states = {judged.state for judged in speeds}
+        if {"met", "broken"} <= states:
+            parts += [(f"{name} (on {SPEED_WORDS[one.speed]})", one.state) for one in speeds if one.speed is not None]
+        else:
+            parts.append((name, next(state for state in _STRONGEST if state in states)))
+    return parts
+
+
+def by_part(judging: Sequence[Judged]) -> dict[str, list[Judged]]:
+    """Name of a part -> the finding, once for each speed."""
+    found: dict[str, list[Judged]] = {}
+    for judged in judging:
+        found.setdefault(judged.finding.where or judged.finding.name, []).append(judged)
+    return found
+
+
+_STRONGEST: tuple[State, ...] = ("met", "broken", "open", "unmeasured")
 
 
 def _code(met: Sequence[str], broken: Sequence[str], rest: Sequence[str]) -> Code:
@@ -195,7 +254,3 @@ def _code(met: Sequence[str], broken: Sequence[str], rest: Sequence[str]) -> Cod
     if met:
         return "holds_where"
     return "does_not_hold" if broken else "undecided"
-
-
-def _names(judged: Sequence[Judged], state: State) -> tuple[str, ...]:
-    return tuple(one.finding.where or one.finding.name for one in judged if one.state == state)

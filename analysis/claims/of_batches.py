@@ -18,7 +18,7 @@ def _gather(rows: int, low: float | None, high: float | None, expected: str) -> 
     where, words = {ROWS: rows, **QUIET}, f"{rows} row{'s' if rows > 1 else ''}"
     return Finding(
         f"index building, cat - index_select, {words}", Difference(where, "cat", "index_select", BUILD), words, low,
-        high, expected, "host", Ratio(where, "cat", "index_select", BUILD), "quick",
+        high, expected, "host", Ratio(where, "cat", "index_select", BUILD),
     )  # fmt: skip
 
 
@@ -34,7 +34,7 @@ E7 = Claim(
         _gather(256, 200 * US, None, "about 2 us a row"),
         _gather(1024, 1000 * US, None, "about 2 us a row"),
         Finding("index building, index_select, 1024 rows", Level(_MOST, "index_select", BUILD), bound="host",
-                expected="25 to 50 us", same=Ratio(_MOST, "cat", "index_select", BUILD), turns="quick"),
+                expected="25 to 50 us", same=Ratio(_MOST, "cat", "index_select", BUILD)),
     ), spec="e07_token_gather.yaml",
 )  # fmt: skip
 
@@ -43,7 +43,7 @@ def _slots(tokens: int, arm: str, low: float | None, high: float | None, expecte
     where = {TOKENS: tokens, **QUIET}
     return Finding(
         f"slot mapping on the host, {arm} - triton, {tokens} tokens", Difference(where, arm, "triton", SLOTS),
-        f"{tokens} tokens", low, high, expected, "host", Ratio(where, arm, "triton", SLOTS), "quick",
+        f"{tokens} tokens", low, high, expected, "host", Ratio(where, arm, "triton", SLOTS),
     )  # fmt: skip
 
 
@@ -67,7 +67,7 @@ TURNING: Where = {"workload.regime": "alternating", **QUIET}
 def _state(where: Where, left: str, right: str, words: str, low: float | None, high: float | None) -> Finding:
     return Finding(
         f"state update, {left} / {right}, {words}", Ratio(where, left, right, UPDATE), words, low, high,
-        "3 or more" if low == 3 else "0.8 to 1.2" if low else "", "host", turns="quick",
+        "3 or more" if low == 3 else "0.8 to 1.2" if low else "", "host",
     )  # fmt: skip
 
 

@@ -52,7 +52,7 @@ E1 = Claim(
         _order(MIB_8, "8 MiB", 60 * US, None, "+60 to +100 us"),
         _order(MIB_HALF, "0.5 MiB", None, 12 * US, "below 12 us"),
         *_shown(MIB_8, "8 MiB"), *_shown(MIB_HALF, "0.5 MiB"),
-    ), spec="e01_commit_order.yaml",
+    ), spec="e01_commit_order.yaml", one_runner=True,
 )  # fmt: skip
 
 def _ahead(where: Where, left: str, right: str) -> Difference:
@@ -81,6 +81,7 @@ E2 = Claim(
         Finding("copy, 8 MiB", Level(_TIMED_8, "first", COPY), expected="155 us"),
     ),
     (_device_bound(_QUIET_8, "skip", "8 MiB"), _device_bound(AHEAD_HALF, "skip", "0.5 MiB")), "e02_order_ahead.yaml",
+    one_runner=True,
 )  # fmt: skip
 
 _COMPUTE: Where = {"runner.copy_stream": "compute", "runner.device_buffers": "single_guarded"}
@@ -109,7 +110,7 @@ E3 = Claim(
         Finding("exposed, own stream, two tables", _exposed(_DOUBLE), expected="8 us"),
     ),
     (_device_bound(_COMPUTE, "skip", "compute stream"), _device_bound(_DOUBLE, "skip", "two tables")),
-    "e03_copy_stream.yaml",
+    "e03_copy_stream.yaml", one_runner=True,
 )  # fmt: skip
 
 NONE_NEW, ALL_NEW = {"runner.block_size": 16}, {"runner.block_size": 1}
@@ -144,7 +145,7 @@ def _call(width: int, size: str, low: float | None, high: float | None, expected
     where = {WIDTH: width, **QUIET}
     return Finding(
         f"host's call for the copy, pageable - pinned_ring, {size}", Difference(where, "pageable", "pinned_ring", CALL),
-        f"the table has {size}", low, high, expected, "host", Ratio(where, "pageable", "pinned_ring", CALL), "quick",
+        f"the table has {size}", low, high, expected, "host", Ratio(where, "pageable", "pinned_ring", CALL),
     )  # fmt: skip
 
 
@@ -159,7 +160,7 @@ E5 = Claim(
         _call(262144, "8 MiB", 400 * US, None, "4 against 540 us"),
         _call(1048576, "32 MiB", 1600 * US, None, "in proportion"),
         Finding("host's call, pinned_ring, 8 MiB", Level(_MIDDLE, "pinned_ring", CALL), bound="host",
-                expected="4 us", same=Ratio(_MIDDLE, "pageable", "pinned_ring", CALL), turns="quick"),
+                expected="4 us", same=Ratio(_MIDDLE, "pageable", "pinned_ring", CALL)),
     ), spec="e05_staging.yaml",
 )  # fmt: skip
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-PERIOD = "period_ns"
+PERIOD, HOST_WAIT = "period_ns", "host_wait_ns"
+OF_DEVICE = frozenset({PERIOD, HOST_WAIT})
+"""Series that hold what the device takes for a step."""
+STAGES = ("preprocess_ns", "build_indices_ns", "slot_mapping_ns", "update_states_ns", "table_call_ns")
+"""Series of stages that are the host's alone, but for its wait for a copy: the same in every round of a launch."""
 Values = tuple[int | None, ...]
-QUICK = ALIKE = 1.15
-"""A host is at its best or, by phases, 1.8 times as slow: up to here it was at its best, and up to this ratio two turns
-met the same host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,6 @@ class Turn:
     series: Mapping[str, Values]
     pace: float | None = None
 
-    @property
-    def quick(self) -> bool:
-        """Whether the host was at its best, as far as is known."""
-        return self.pace is None or self.pace <= QUICK
-
 
 @dataclass(frozen=True, slots=True)
 class ClaimPoint:
@@ -40,6 +36,7 @@ class ClaimPoint:
 
     cell    what the axes chose, dotted path -> value, without the axis of the arms
     reason  why there are no turns; empty where there are
+    visit   rounds after which other launches measured; 0: it measured in one visit; None: its rounds are all alike
     """
 
     claim: str
@@ -48,11 +45,11 @@ class ClaimPoint:
     launch: int
     turns: tuple[Turn, ...] = ()
     reason: str = ""
+    visit: int | None = 0
 
-
-def _quick(point: ClaimPoint) -> ClaimPoint:
-    turns = tuple(turn if turn.quick else replace(turn, series={}) for turn in point.turns)
-    return replace(point, turns=turns)
+    def opens(self, round_: int) -> bool:
+        """Whether a visit begins with this round."""
+        return round_ % self.visit == 0 if self.visit else round_ == 0 and self.visit is not None
 
 
 def _text(value: object) -> str:
@@ -65,19 +62,11 @@ Where = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class ClaimData:
-    """The points of one claim. `alike`: of two arms' turns of a round only those count that met the same host."""
+    """The points of one claim. `met`: what all turns with values have in common, in words; empty: nothing."""
 
     points: Sequence[ClaimPoint]
-    alike: bool = False
+    met: str = ""
     _found: dict[tuple[str, str], dict[int, ClaimPoint]] = field(default_factory=dict, init=False, repr=False)
-
-    def quick(self) -> ClaimData:
-        """The same without the values of turns in which the host was slow; the turns themselves keep their places."""
-        return ClaimData([_quick(point) for point in self.points])
-
-    def of_like_turns(self) -> ClaimData:
-        """The same, for comparing turns in which the host was equally fast."""
-        return ClaimData(self.points, alike=True)
 
     def arm(self, where: Where, arm: str) -> dict[int, ClaimPoint]:
         """Launch -> the arm's point in that cell, of launches that were measured."""
@@ -95,9 +84,9 @@ class ClaimData:
             failed = [point.reason for point in points if not point.turns]
             if failed:
                 return f"arm {arm}: {failed[0]}"
-        slow = any(not turn.quick for arm in arms for point in self._of(where, arm) for turn in point.turns)
-        rest = "; the host was not at its best in enough turns" if slow else ""
-        return f"no step of these arms has such a figure{rest}"
+        if self.met:
+            return f"in no launch did these arms meet {self.met} in rounds of both directions"
+        return "no step of these arms has such a figure"
 
     def _elsewhere(self, where: Where, arm: str) -> str:
         """The same arm in the cell that differs least: what a run of an earlier spec has."""

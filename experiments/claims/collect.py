@@ -14,6 +14,7 @@ from ...errors import UsageError
 from ..axes import dig
 from ..point import Point, parameters
 from ..store import SweepStore
+from ..visits import ROUNDS, in_visits
 from .stored import ClaimRun
 
 SIZES = ("num_tokens", "padded_tokens")
@@ -63,7 +64,8 @@ def _point(point: Point, record: Mapping[str, Any] | None, best_ns: float | None
         return ClaimPoint(name, cell, arm, point.repeat, reason=reason)
     wanted = series_of(CLAIMS[name]) if name in CLAIMS else {PERIOD}
     turns = tuple(_turn(block, wanted, best_ns) for block in record.get("blocks", ()))
-    return ClaimPoint(name, cell, arm, point.repeat, turns, "" if turns else "its arms did not take turns")
+    visit = ROUNDS if in_visits(point.spec.measure) else 0
+    return ClaimPoint(name, cell, arm, point.repeat, turns, "" if turns else "its arms did not take turns", visit)
 
 
 def _turn(block: Mapping[str, Any], wanted: set[str], best_ns: float | None) -> Turn:

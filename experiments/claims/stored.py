@@ -1,11 +1,12 @@
 """One run of the claims in one file: raw turns, the machine, the command. The file is what `docs/claims.md` comes from.
 
     {"version": 1, "command": "...", "date": "2026-11-30", "origin": "", "machine": {...}, "points": [
-    {"claim": "E1", "cell": {"runner.table_width": 8192}, "arm": "first", "launch": 0, "reason": "",
+    {"claim": "E1", "cell": {"runner.table_width": 8192}, "arm": "first", "launch": 0, "reason": "", "visit": 4,
      "turns": [{"order": 0, "series": {"period_ns": [..]}, "pace": 1.02}, ..]},
     ..]}
 
-A point a line. `origin` says what the times are of where they are no measurement of a device (modelled, ...).
+A point a line; `visit` came later: 0 where it is absent. `origin` says what the times are of where they are no
+measurement of a device (modelled, ...).
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def _plain(point: ClaimPoint) -> dict[str, Any]:
     turns = [_turn(turn) for turn in point.turns]
     return {
         "claim": point.claim, "cell": dict(point.cell), "arm": point.arm, "launch": point.launch, "turns": turns,
-        "reason": point.reason,
+        "reason": point.reason, "visit": point.visit,
     }  # fmt: skip
 
 

@@ -2,41 +2,86 @@
 
 from __future__ import annotations
 
-from ...analysis.claims.runs import ComparedClaim, ComparedFigure, compare_runs
+from collections.abc import Sequence
+
+from ...analysis.claims.figures import Unit
+from ...analysis.claims.judge import Judged
+from ...analysis.claims.runs import Agreement, ComparedClaim, ComparedFigure, ComparedRuns, compare_runs
 from .table import table
 from .view import RunView
-from .words import interval_words, verdict_words
+from .words import filled, interval_words, name_words, part_lines, verdict_short
+
+AGREEMENT: dict[Agreement, str] = {
+    "same": "decided the same in both runs", "contradicted": "met in one run and broken in the other",
+    "by speed": "met at one speed of the core and broken at the other, in different runs",
+    "once": "decided in one run, open in the other", "never": "open in both",
+}  # fmt: skip
 
 
 def beside(first: RunView, second: RunView) -> str:
     """The section of the comparison."""
     found = compare_runs(first.judged, second.judged)
-    device, host = found.overlaps("device"), found.overlaps("host")
-    lines = [
-        "## The two runs beside each other",
-        "",
-        f"- The same verdict in {found.same_verdicts} of {len(found.claims)} claims.",
-        f"- Device times: the intervals overlap in {device[0]} of {device[1]} figures.",
-        f"- Host times, by the ratio of the arms: the intervals overlap in {host[0]} of {host[1]} figures.",
-        "",
-    ]
+    lines = ["## The two runs beside each other", "", *_summary(found), *_widths(first, second), ""]
     for claim in found.claims:
-        lines += _claim(claim, first)
+        lines += _claim(claim)
     return "\n".join(lines)
 
 
-def _claim(claim: ComparedClaim, first: RunView) -> list[str]:
-    judged = next(one for one in first.judged if one.claim.name == claim.name)
-    rows = []
-    for figure, finding in zip(claim.figures, judged.claim.findings, strict=True):
-        unit = (finding.same or finding.figure).unit
-        rows.append([
-            figure.name + (" (ratio of the arms)" if finding.same is not None else ""), figure.bound,
-            interval_words(figure.first, unit), interval_words(figure.second, unit), _overlap(figure),
-        ])  # fmt: skip
-    both = f"first: {verdict_words(claim.first)}; second: {verdict_words(claim.second)}"
-    titles = ("figure", "of", "first run", "second run", "intervals")
-    return [f"**{claim.name}**: {'same verdict' if claim.same else both}", "", table(titles, rows), ""]
+def _summary(found: ComparedRuns) -> list[str]:
+    device, host = found.overlaps("device"), found.overlaps("host")
+    count = len(found.claims)
+    parts = [f"  - {words}: {found.parts(agreement)}" for agreement, words in AGREEMENT.items()]
+    return [
+        f"- The same verdict, with the same parts met, in {found.same_verdicts} of {count} claims; with the same parts"
+        f" broken and open as well in {found.same_words}.",
+        f"- Of the {found.parts()} parts of these claims:", *parts,
+        f"- Device times: the intervals overlap in {device[0]} of {device[1]} figures.",
+        f"- Host times, by the ratio of the arms at the same speed of the core: the intervals overlap in {host[0]} of"
+        f" {host[1]} figures.",
+    ]  # fmt: skip
+
+
+def _widths(*runs: RunView) -> list[str]:
+    """How many half-widths keep to their bound."""
+    lines = []
+    for number, run in enumerate(runs, start=1):
+        judged = [one for claim in run.judged for one in claim.findings if one.precise is not None]
+        device = [one.precise for one in judged if one.finding.bound == "device"]
+        host = [one for one in judged if one.finding.bound == "host"]
+        kept, figures = ({one.finding.name for one in some} for some in ([one for one in host if one.precise], host))
+        lines.append(filled(
+            f"- Half-widths within their bound in run {number}: of the device {sum(map(bool, device))} of {len(device)}"
+            f" figures, of the host (at one speed of the core at least) {len(kept)} of {len(figures)}.", "  ",
+        ))  # fmt: skip
+    return lines
+
+
+def _claim(claim: ComparedClaim) -> list[str]:
+    titles = ("figure", "of", "run 1", "run 2", "both runs", "intervals", "judged")
+    rows = [_row(figure) for figure in claim.figures]
+    return [
+        f"**{claim.name}**: {'same verdict' if claim.same else 'not the same verdict'}", "",
+        f"- Both runs together: {verdict_short(claim.together)}", *part_lines(claim.together), "",
+        table(titles, rows), "",
+    ]  # fmt: skip
+
+
+def _row(figure: ComparedFigure) -> list[str]:
+    finding = figure.one.finding
+    unit: Unit = (finding.same or finding.figure).unit
+    ratio = " (ratio of the arms)" if finding.same is not None else ""
+    return [
+        name_words(figure.one) + ratio, figure.bound, interval_words(figure.first, unit),
+        interval_words(figure.second, unit), interval_words(figure.both, unit), _overlap(figure),
+        _states((figure.one, figure.two)),
+    ]  # fmt: skip
+
+
+def _states(both: Sequence[Judged]) -> str:
+    if not both[0].finding.judges:
+        return ""
+    words = ["-" if one.state == "unmeasured" else one.state for one in both]
+    return words[0] if words[0] == words[1] else " / ".join(words)
 
 
 def _overlap(figure: ComparedFigure) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...analysis.claims.judge import Judged, JudgedClaim
+from ...analysis.claims.runs import compare_runs
 from .beside import beside
 from .table import table
 from .view import RunView
-from .words import CODES, found_words, range_words, verdict_words, width_words
+from .words import CODES, filled, found_words, name_words, part_lines, range_words, verdict_short, width_words
 
 HEAD = """# Claims
 
@@ -20,25 +21,38 @@ stored runs; nothing in it was written by hand:
 How to read it
 
 - The arms of a claim live side by side in one process and take turns, block by block, A B B A. A launch is a process of
-  its own that goes through all claims; the launches live side by side as well and measure one after another. A figure
-  is made within a launch, from turns of the same round (halfway between the medians of the rounds A B and of those
-  B A); shown are the mean over launches and Student's 95 % interval of it.
-- A core of these machines runs at full speed or 1.8 times as slow, for a tenth of a second or for seconds, for reasons
-  outside of it. A fixed piece of Python gauges it before and behind each turn. A figure of the host is of the rounds in
-  which both arms met an equally fast core, within 15 %; that of a stage which is the host's alone (E5, E7, E8, E9) of
-  the turns in which the core was within 15 % of the best of the run, and a launch with too few of them has none.
-  Figures of the device, and premises, are of all turns.
+  its own that goes through all claims; the launches live side by side as well and measure one after another, some
+  rounds at a visit. A figure is made within a launch, from turns of the same round (halfway between the medians of the
+  rounds A B and of those B A); shown are the mean over launches and Student's 95 % interval of it.
+- A period is not taken from the round that a visit begins with where the arms have a runner each: the device takes 12 %
+  less for the first turn of a visit, which is always the same arm's.
+- A core of these machines runs at full speed or about 1.8 times as slow, for a tenth of a second or for seconds, for
+  reasons outside of it. A figure of the host is made at each speed by itself, of rounds in which both arms met a core
+  of that speed. A piece of Python gauges the core before and behind each turn; the medians of an arm's steps in turns
+  gauged fast and gauged slow are its two levels, and a turn is of the speed that three in four of its steps are nearer
+  to (in ratio). Turns that a change fell into are of none. Where the levels lie within 20 %, where an arm has fewer
+  than three turns of one kind, or where turns gauged fast come out slow, the gauge alone decides. Figures of the
+  device, and premises, are of all turns.
 - A range in column *claimed* is what the claim says. A figure contradicts it (**broken**) when its interval lies wholly
-  outside; it is **met** when the interval lies within, or when its middle does and it is narrow enough; else it is
-  **open**.
-- An interval is narrow enough when half of it is at most 5 us or 2 % of the times behind the figure (of the longer arm
-  for a difference; passed on where figures are divided), and when it is no wider than a claim of two ends. Column
-  *half-width* gives half of it and the first bound; `!` marks a wider one. Fewer launches than the claim's are told.
-- A claim **holds** when all its figures are met, **holds where** some are met, and **does not hold** (where) when some
-  are broken and none is met. A launch that does not meet a premise is left out; where most do not, the claim is
-  undecided.
+  outside; it is **met** when the interval lies within, or when its middle does and it is narrow: half of it is at most
+  5 us or 2 % of the figure (for a ratio: within the bound in column *half-width*), and it is no wider than a claim of
+  two ends. Else it is **open**.
+- Column *half-width* gives half of the interval and its bound: 5 us or 2 % of the times behind the figure (of the
+  longer arm for a difference; passed on where figures are divided), whichever is more; `!` marks a wider one. Fewer
+  launches than the claim's are told.
+- A part of a claim is one figure with a range. It is met when it is met at one speed of the core and broken at none,
+  broken the other way round, and two parts where it is met at one and broken at the other. A claim **holds** when all
+  its parts are met, **holds where** some are, and **does not hold** when some are broken and none is met. A launch that
+  does not meet a premise is left out; where most do not, the claim is undecided.
 - *expected* is what was written down before anything was measured. *host* marks figures of the host's time: they differ
   between machines, and two runs are compared by the ratio of the arms.
+- Two runs have the **same verdict** when they give the same word with the same parts met. They **contradict** each
+  other in a part when one meets it and the other breaks it at the same speed of the core.
+- *Both runs* is over the launches of both. With means m1, m2 and their variances v1, v2 (of launches, s^2 / n) the
+  variance between machines is t = max(0, (m1 - m2)^2 / 2 - (v1 + v2) / 2); each mean weighs 1 / (v + t); the interval
+  is Student's, with Satterthwaite's degrees of freedom, of which t has one: two machines that differ make it wide. A
+  part that both runs decide the same stays so; one that they contradict each other in is open; any other is judged by
+  this interval, by the rules above. It is a run's own where only that run has the figure.
 """
 
 
@@ -47,7 +61,8 @@ def render_claims(runs: Sequence[RunView]) -> str:
     first = runs[0]
     files = " ".join(f"benchmarks/results/h200/{run.file}" for run in runs)
     parts = [HEAD.format(command=f"perf claims {files} --out docs/claims.md"), _runs(runs), _verdicts(runs)]
-    parts += [_claim(judged) for judged in first.judged if judged.verdict.code != "not_run"]
+    others = {judged.claim.name: judged for run in runs[1:] for judged in run.judged}
+    parts += [_claim(one, others.get(one.claim.name)) for one in first.judged if one.verdict.code != "not_run"]
     if len(runs) > 1:
         parts.append(beside(first, runs[1]))
     waiting = [judged for judged in first.judged if judged.verdict.code == "not_run"]
@@ -68,34 +83,48 @@ def _runs(runs: Sequence[RunView]) -> str:
     titles = ("run", "date", "GPU", "driver", "torch", "CPU", "times", "raw turns")
     made = "Both made" if len(runs) > 1 else "Made"
     alone = "" if len(runs) > 1 else " The repetition on another machine is still to come."
-    return f"## Runs\n\n{table(titles, rows)}\n\n{made} with `{runs[0].command}`.{alone}\n"
+    told = filled(f"{made} with `{runs[0].command}`.{alone}")
+    return f"## Runs\n\n{table(titles, rows)}\n\n{told}\n"
 
 
 def _verdicts(runs: Sequence[RunView]) -> str:
+    """A line a claim, short enough for a terminal; the sentences stand in the claims' own sections."""
     others = {judged.claim.name: judged for judged in runs[1].judged} if len(runs) > 1 else {}
+    both = {claim.name: claim for claim in compare_runs(*(run.judged for run in runs)).claims} if others else {}
     rows = []
     for judged in runs[0].judged:
-        row = [judged.claim.name, judged.claim.sentence, verdict_words(judged.verdict)]
+        name = judged.claim.name
+        row = [name, judged.claim.arms.split(":")[0], verdict_short(judged.verdict)]
         if others:
-            again = others[judged.claim.name].verdict
-            row.append("same" if again.same_as == judged.verdict.same_as else verdict_words(again))
+            row.append("same words" if others[name].verdict == judged.verdict else verdict_short(others[name].verdict))
+            row.append(verdict_short(both[name].together) if name in both else "")
         rows.append(row)
-    titles = ("", "claim", "verdict", *(("second run",) if others else ()))
+    titles = ("", "about", "verdict", *(("run 2", "both runs") if others else ()))
     return f"## Verdicts\n\n{table(titles, rows)}\n"
 
 
-def _claim(judged: JudgedClaim) -> str:
+def _claim(judged: JudgedClaim, again: JudgedClaim | None) -> str:
     claim = judged.claim
-    rows = [_row(one, one.finding.name, _state(one), judged.launches) for one in judged.findings]
+    lines = [
+        f"## {claim.name}: {CODES[judged.verdict.code]}", "", filled(claim.sentence), "",
+        filled(f"- Arms: {claim.arms}", "  "), filled(f"- Workload: {claim.workload}", "  "),
+        f"- Command: `perf sweep examples/claims/{claim.spec}`", *_found(judged),
+    ]  # fmt: skip
+    if again is not None and again.verdict.code != "not_run":
+        lines += ["Run 2", "", *_found(again)]
+    return "\n".join(lines)
+
+
+def _found(judged: JudgedClaim) -> list[str]:
+    """What one run says of the claim."""
+    rows = [_row(one, name_words(one), _state(one), judged.launches) for one in judged.findings]
     rows += [[*_row(one, f"premise: {one.finding.name}", "")[:3], "", "", _met_in(one)]
              for one in judged.premises]  # fmt: skip
     titles = ("figure", "claimed", "measured (95 %)", "half-width", "expected", "")
-    return "\n".join([
-        f"## {claim.name}: {CODES[judged.verdict.code]}", "", claim.sentence, "",
-        f"- Arms: {claim.arms}", f"- Workload: {claim.workload}", f"- Launches: {_launches(judged)}",
-        f"- Verdict: {verdict_words(judged.verdict)}", f"- Command: `perf sweep examples/claims/{claim.spec}`", "",
+    return [
+        f"- Launches: {_launches(judged)}", f"- Verdict: {CODES[judged.verdict.code]}", *part_lines(judged.verdict), "",
         table(titles, rows), "",
-    ])  # fmt: skip
+    ]  # fmt: skip
 
 
 def _launches(judged: JudgedClaim) -> str:
@@ -123,5 +152,5 @@ def _met_in(premise: Judged) -> str:
 
 
 def _waiting(waiting: Sequence[JudgedClaim]) -> str:
-    lines = [f"- {judged.claim.name}: {judged.claim.sentence} ({judged.claim.arms})" for judged in waiting]
+    lines = [filled(f"- {one.claim.name}: {one.claim.sentence} ({one.claim.arms})", "  ") for one in waiting]
     return "\n".join(["## Not yet run", "", *lines, ""])

@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from ...analysis.blocks import Interval
 from ...analysis.claims.figures import Unit
-from ...analysis.claims.judge import Code, Judged, Verdict, half_width
+from ...analysis.claims.judge import SPEED_WORDS, Code, Judged, Verdict, half_width
 
 CODES: dict[Code, str] = {
     "holds": "holds", "holds_where": "holds where", "does_not_hold": "does not hold", "undecided": "undecided",
     "unmeasured": "not measured", "not_run": "not yet run",
 }  # fmt: skip
+PARTS = ("met", "broken", "open")
+WIDTH = 120
 _US = 1_000.0
 
 
-def verdict_words(verdict: Verdict) -> str:
-    """`holds`, `holds where the table has 8 MiB; not where ...`, `does not hold`, ..."""
-    words = CODES[verdict.code]
+def verdict_short(verdict: Verdict) -> str:
+    """`holds in 2 of 4 parts, not in 1`; the rest is open."""
+    of = sum(map(len, (verdict.where, verdict.not_where, verdict.open)))
     if verdict.code == "holds_where":
-        parts = [f"holds where: {'; '.join(verdict.where)}"]
-        if verdict.not_where:
-            parts.append(f"Not where: {'; '.join(verdict.not_where)}")
-        if verdict.open:
-            parts.append(f"Undecided where: {'; '.join(verdict.open)}")
-        return ". ".join(parts)
+        rest = f", not in {len(verdict.not_where)}" if verdict.not_where else ""
+        return f"holds in {len(verdict.where)} of {of}{rest}"
     if verdict.code == "does_not_hold" and verdict.open:
-        return f"{words} where: {'; '.join(verdict.not_where)}. Undecided where: {'; '.join(verdict.open)}"
-    return f"{words}: {verdict.reason}" if verdict.reason else words
+        return f"does not hold in {len(verdict.not_where)} of {of}"
+    return CODES[verdict.code]
+
+
+def part_lines(verdict: Verdict) -> list[str]:
+    """Items of a list in Markdown: the parts that are met, broken, open; or the reason why there are none."""
+    found = zip(PARTS, (verdict.where, verdict.not_where, verdict.open), strict=True)
+    told = [f"{word}: {'; '.join(names)}" for word, names in found if names] or [verdict.reason]
+    return [filled(f"  - {words}", "    ") for words in told if words]
+
+
+def filled(words: str, indent: str = "") -> str:
+    """As lines that a terminal shows whole."""
+    return textwrap.fill(
+        words, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
+    )
+
+
+def name_words(judged: Judged) -> str:
+    """The figure, and at which speed of the core."""
+    return judged.finding.name if judged.speed is None else f"{judged.finding.name}, {SPEED_WORDS[judged.speed]}"
 
 
 def number(value: float, unit: Unit) -> str:

@@ -40,10 +40,10 @@ def test_a_sweep_of_a_claim_becomes_a_page(perf: Callable[..., object], spec: Pa
     # THEN it says what the times are of, judges what was measured, and leaves null what was not
     assert page.code == 0
     assert "measured on cpu: times of a host alone" in page.out
-    assert "- Launches: " in page.out  # as many as met a host at its best
-    assert "| index building, cat - index_select, 16 rows *(host)* | 0 us or more |" in page.out
+    assert "| index building, cat - index_select, 16 rows, a core at full speed *(host)* | 0 us or more |" in page.out
     missing = "null: arm cat was measured with workload.settings.num_reqs 1, not 256; run its spec again"
-    assert f"| index building, cat - index_select, 256 rows *(host)* | 200 us or more | {missing} |" in page.out
+    name = "index building, cat - index_select, 256 rows, a slowed core *(host)*"
+    assert f"| {name} | 200 us or more | {missing} |" in page.out
     assert "| E1 |" in page.out
     # AND the stored run gives the same page, but for its own name
     stored = tmp_path / "run.json"
@@ -51,7 +51,7 @@ def test_a_sweep_of_a_claim_becomes_a_page(perf: Callable[..., object], spec: Pa
     again = page.out.replace("h200/sweep ", "h200/run.json ").replace("`sweep`", "`run.json`")
     assert perf("claims", stored).out == again
     assert perf("claims", stored, stored, "--out", tmp_path / "claims.md").out == f"page: {tmp_path / 'claims.md'}\n"
-    assert "- The same verdict in 1 of 1 claims." in (tmp_path / "claims.md").read_text()
+    assert "- The same verdict, with the same parts met, in 1 of 1 claims;" in (tmp_path / "claims.md").read_text()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="its device is here")
@@ -65,7 +65,8 @@ def test_a_claim_whose_device_is_absent_is_null_with_the_reason(
         for point, outcome in zip(task.points, measure_task(task, tmp_path / "work", lambda: False), strict=True):
             store.finish(store.begin(point), PointResult(point, outcome.status, outcome.reason), {})
     # THEN the claim is null, and says why
-    assert "not measured: arm cat: device 'cuda' needs an NVIDIA GPU" in perf("claims", tmp_path / "sweep").out
+    told = "- Verdict: not measured\n  - arm cat: device 'cuda' needs an NVIDIA GPU"
+    assert told in perf("claims", tmp_path / "sweep").out
     # AND without a claim such a spec is refused before anything runs
     spec.write_text(SPEC.replace("device: cpu", "device: cuda").replace("claim: E7\n", ""))
     refused = perf("sweep", spec, "--out", tmp_path / "other")

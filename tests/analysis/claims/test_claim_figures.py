@@ -1,6 +1,9 @@
 """Figures of claims by hand: what a launch says, and how wide its interval may be."""
 
+from dataclasses import replace
+
 import pytest
+from stepscope.analysis.claims.core_speed import at_speed
 from stepscope.analysis.claims.figures import Difference, Less, Level, Ratio, Removed, Share, time_allowed
 from stepscope.analysis.claims.points import ClaimData, ClaimPoint, Turn
 
@@ -15,10 +18,23 @@ def test_a_difference_is_of_steps_in_the_same_place_of_the_same_round() -> None:
     assert Difference({}, "left", "right").by_launch(ClaimData([left, right])) == {0: 100.0}
 
 
-def test_an_odd_last_round_does_not_count_because_growth_would_fall_on_one_arm() -> None:
-    left = point("left", 0, [[10], [20], [999]])
-    right = point("right", 0, [[0], [20], [0]])
-    assert Difference({}, "left", "right").by_launch(ClaimData([left, right])) == {0: 5.0}
+def test_the_round_that_a_visit_begins_with_does_not_count_for_periods() -> None:
+    # GIVEN arms with a runner each; the first turn of a visit of four rounds is 300 shorter, and always the left arm's
+    opening = {0, 4}
+    left = point("left", 0, [[2100 if turn in opening else 2400] for turn in range(8)], stage_ns=[[50]] * 8)
+    right = point("right", 0, [[2390]] * 8, stage_ns=[[40]] * 8)
+    both = [replace(left, visit=4), replace(right, visit=4)]
+    difference = Difference({}, "left", "right")
+    assert difference.by_launch(ClaimData(both)) == {0: 10.0}
+    assert Level({}, "left", by="turn").by_launch(ClaimData(both)) == {0: 2400.0}
+    # THEN all of them would say that the left arm is faster, or in one visit half as much slower
+    alike = ClaimData([replace(one, visit=None) for one in both])
+    assert difference.by_launch(alike) == {0: (-140 + 10) / 2}
+    assert difference.by_launch(ClaimData([left, right])) == {0: 10.0}  # of two openings one is left, among three
+    # AND a stage of the host counts in all rounds; so does the only round of a direction
+    assert Difference({}, "left", "right", "stage_ns").by_launch(ClaimData(both)) == {0: 10.0}
+    two = [point("left", 0, [[2100], [2400]]), point("right", 0, [[2390], [2390]])]
+    assert difference.by_launch(ClaimData(two)) == {0: -140.0}
 
 
 def test_steps_without_a_value_are_left_out_and_launches_of_one_arm_alone_too() -> None:
@@ -78,33 +94,34 @@ def test_cells_are_told_apart_and_what_is_missing_says_why() -> None:
     assert Share(Level({"w": 1}, "left"), Level({"w": 3}, "left")).missing(data) == "arm left: out of memory"
 
 
+def on_a_slowed_core(point: ClaimPoint, *orders: int) -> ClaimPoint:
+    return replace(point, turns=tuple(replace(one, pace=1.8 if one.order in orders else 1.0) for one in point.turns))
+
+
 def test_rounds_of_both_directions_weigh_the_same_whatever_is_left_out() -> None:
-    # GIVEN something that grows by 10 from turn to turn, arms that are equal, and rounds A B, B A, A B, B A
-    left = ClaimPoint("E0", {}, "left", 0, tuple(
-        Turn(order, {"period_ns": (100 + 10 * order,) * 3}) for order in (0, 3, 4, 7)))
-    right = ClaimPoint("E0", {}, "right", 0, tuple(
-        Turn(order, {"period_ns": (100 + 10 * order,) * 3}, 1.8 if order == 6 else 1.0) for order in (1, 2, 5, 6)))
+    # GIVEN something that grows by 10 from turn to turn, arms that are equal, and rounds A B, B A, A B, B A, A B, B A
+    left, right = (
+        ClaimPoint("E0", {}, arm, 0, tuple(Turn(order, {series: (100 + 10 * order,) * 3}, 1.0) for order in orders))
+        for series in ("period_ns",)
+        for arm, orders in (("left", (0, 3, 4, 7, 8, 11)), ("right", (1, 2, 5, 6, 9, 10)))
+    )
     difference, quotient = Difference({}, "left", "right"), Ratio({}, "left", "right")
     assert difference.by_launch(ClaimData([left, right])) == {0: 0.0}
-    # WHEN the host was slow in one turn: its round does not count, and growth still falls on both arms alike
-    quick = ClaimData([left, right]).quick()
-    assert difference.by_launch(quick) == {0: 0.0}
-    assert quotient.by_launch(quick)[0] == pytest.approx(1, abs=0.01)
-    assert Level({}, "right").by_launch(quick) == {0: 120.0}
+    # WHEN the core was slowed in one turn: its round does not count, and growth still falls on both arms alike
+    full = ClaimData(at_speed([left, on_a_slowed_core(right, 6)], "full"))
+    assert difference.by_launch(full) == {0: 0.0}
+    assert quotient.by_launch(full)[0] == pytest.approx(1, abs=0.01)
     # and a launch of one direction alone says nothing
-    slow = {0: 1.8, 4: 1.8, 7: 1.8}
-    gone = tuple(Turn(turn.order, turn.series, slow.get(turn.order)) for turn in left.turns)
-    assert difference.by_launch(ClaimData([ClaimPoint("E0", {}, "left", 0, gone), right]).quick()) == {}
+    gone = ClaimData(at_speed([on_a_slowed_core(left, 4, 8), right], "full"))
+    assert difference.by_launch(gone) == {}
 
 
-def test_of_like_turns_only_rounds_count_in_which_both_arms_met_the_same_host() -> None:
-    # GIVEN rounds on a fast host, on a slow one, and two that a neighbour came or went in
-    pace = {0: 1.0, 1: 1.1, 2: 1.8, 3: 1.7, 4: 1.0, 5: 1.8, 6: 1.0, 7: 1.8}
+def test_of_a_stage_two_rounds_of_one_direction_will_do() -> None:
+    name = "build_indices_ns"
     left, right = (
-        ClaimPoint("E0", {}, arm, 0, tuple(
-            Turn(order, {"period_ns": (ns if order > 3 else 100 * ns,) * 3}, pace[order]) for order in orders))
-        for arm, orders, ns in (("left", (0, 3, 4, 7), 3), ("right", (1, 2, 5, 6), 1))
-    )  # fmt: skip
-    data = ClaimData([left, right])
-    assert Difference({}, "left", "right").by_launch(data) == {0: 101.0}
-    assert Difference({}, "left", "right").by_launch(data.of_like_turns()) == {0: 200.0}
+        ClaimPoint("E0", {}, arm, 0, tuple(Turn(order, {name: (ns,) * 3}, 1.0) for order in orders))
+        for arm, orders, ns in (("left", (0, 3, 4, 7), 30), ("right", (1, 2, 5, 6), 20))
+    )
+    figure = Difference({}, "left", "right", name)
+    assert figure.by_launch(ClaimData(at_speed([on_a_slowed_core(left, 0, 4), right], "full"))) == {0: 10.0}
+    assert figure.by_launch(ClaimData(at_speed([on_a_slowed_core(left, 0, 4, 7), right], "full"))) == {}

@@ -2,8 +2,8 @@
 
 from stepscope.analysis.blocks import Interval
 from stepscope.analysis.claims.claim import Claim, Finding
-from stepscope.analysis.claims.figures import Difference, Ratio
-from stepscope.analysis.claims.judge import JudgedClaim, judge
+from stepscope.analysis.claims.figures import Difference, Level, Ratio
+from stepscope.analysis.claims.judge import JudgedClaim, Verdict, judge
 from stepscope.analysis.claims.points import ClaimData
 from stepscope.analysis.claims.runs import compare_runs, overlapping
 
@@ -51,6 +51,42 @@ def test_it_is_another_verdict_where_the_claim_holds_somewhere_else() -> None:
     small, large = run(two, 1, 5), run(two, 1, 80)
     assert small.verdict.code == large.verdict.code == "holds_where"
     assert compare_runs([small], [large]).same_verdicts == 0
+
+
+def test_parts_are_told_apart_by_what_both_runs_say() -> None:
+    # GIVEN a claim of three parts: met in both, met and then broken, met and then open
+    def made(second: float, spread: float = 0.1) -> JudgedClaim:
+        parts = {"a": (80.0, 0.1), "b": (second, 0.1), "c": (80.0, spread)}
+        points = [
+            one for cell, (more, wide) in parts.items()
+            for one in launches(
+                lambda arm, launch, more=more, wide=wide:
+                round(1e3 * (100 + (more + wide * (launch - 2) if arm == "left" else 0))),
+                cell={"w": cell},
+            )
+        ]  # fmt: skip
+        figures = tuple(Finding(cell, Difference({"w": cell}, "left", "right"), cell, 60e3, None) for cell in parts)
+        return judge(Claim("E4", "s", "a", findings=figures), ClaimData(points))
+
+    found = compare_runs([made(80)], [made(20, 40)])
+    assert found.claims[0].parts == {"a": "same", "b": "contradicted", "c": "once"}
+    assert [found.parts(one) for one in ("same", "contradicted", "by speed", "once", "never")] == [1, 1, 0, 1, 0]
+    assert (found.parts(), found.same_verdicts, found.same_words) == (3, 0, 0)
+    # THEN what is contradicted is open together, and what one run leaves open both may decide
+    assert found.claims[0].together == Verdict("holds_where", ("a", "c"), (), ("b",))
+
+
+def test_a_ratio_that_a_run_does_not_have_is_none_and_no_time_in_its_place() -> None:
+    # GIVEN a level of one arm with a ratio to compare it by, whose other arm was not measured in the second run
+    level = Finding("level", Level({}, "left"), bound="host", same=Ratio({}, "right", "left"))
+    one = Claim("E5", "s", "a", findings=(level,))
+    both = launches(lambda arm, launch: 100_000 if arm == "left" else 300_000)
+    found = compare_runs(
+        [judge(one, ClaimData(both))], [judge(one, ClaimData([point for point in both if point.arm == "left"]))]
+    )
+    figure = found.claims[0].figures[0]
+    assert figure.first == Interval(3, 3, 3, 5)
+    assert (figure.second, figure.overlap, figure.both) == (None, None, Interval(3, 3, 3, 5))
 
 
 def test_claims_that_one_run_does_not_have_are_not_compared() -> None:

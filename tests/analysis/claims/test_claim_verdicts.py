@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from stepscope.analysis.claims.claim import Claim, Finding
 from stepscope.analysis.claims.figures import Difference, Level, Removed
-from stepscope.analysis.claims.judge import half_width, judge, judge_finding
+from stepscope.analysis.claims.judge import Verdict, half_width, judge, judge_finding
 from stepscope.analysis.claims.points import ClaimData, ClaimPoint
 
 from .claim_points import launches, point
@@ -145,22 +145,72 @@ def test_launches_without_a_figure_do_not_speak_for_a_premise() -> None:
     assert (verdict.code, verdict.reason) == ("undecided", "its premise is not met: host's share")
 
 
-def test_a_figure_of_the_host_is_of_turns_that_met_the_same_host() -> None:
-    # GIVEN arms 10 us apart on a fast host and 18 on a slow one, whose first four turns met a slow one
-    def made(arm: str, more_ns: int) -> ClaimPoint:
-        slow = point(arm, 0, [[100_000 + more_ns] * 3] * 8)
-        turns = [
-            replace(turn, series={"period_ns": (round(1.8 * turn.series["period_ns"][0]),) * 3}, pace=1.8)
-            if turn.order < 4 else replace(turn, pace=1.0)
-            for turn in slow.turns
-        ]  # fmt: skip
-        return replace(slow, turns=tuple(turns))
+def gauged(arm: str, launch: int, full_ns: int, slowed_ns: int) -> ClaimPoint:
+    """Four turns on a core at full speed and four on a slowed one."""
+    plain = point(arm, launch, [[full_ns] * 3] * 4 + [[slowed_ns] * 3] * 4)
+    return replace(plain, turns=tuple(replace(turn, pace=1.0 if turn.order < 4 else 1.8) for turn in plain.turns))
 
-    points = [made("left", 10_000), made("right", 0)]
-    points += [replace(one, launch=1) for one in points]
-    # THEN a figure of the host's own stage is of the fast ones, one that compares is of all like ones
-    for turns, expected in (("quick", 10_000), ("alike", 14_000)):
-        finding = Finding("f", FIGURE, "here", 0, None, bound="host", turns=turns)
-        judged = judge(Claim("E0", "", "", findings=(finding,)), ClaimData(points)).findings[0]
-        assert judged.interval is not None
-        assert judged.interval.mean == expected
+
+def on_both_speeds(full_us: float, slowed_us: float, wide_us: float = 0) -> ClaimData:
+    """Three launches whose arms differ by so much at full speed and on a slowed core."""
+    return ClaimData([
+        gauged(arm, launch, *(
+            round(1e3 * (base + (more + launch / 10 if arm == "left" else 0))) for base, more in
+            ((100, full_us), (180, slowed_us + wide_us * (launch - 1)))
+        ))
+        for launch in range(3) for arm in ("left", "right")
+    ])  # fmt: skip
+
+
+HOST_60 = replace(ABOVE_60, bound="host")
+
+
+def test_a_figure_of_the_host_is_judged_at_each_speed_of_the_core() -> None:
+    judged = judge(claim(HOST_60), on_both_speeds(80, 144))
+    assert [(one.speed, round(one.interval.mean), one.state) for one in judged.findings if one.interval] == [
+        ("full", 80_100, "met"), ("slowed", 144_100, "met"),
+    ]  # fmt: skip
+    assert judged.verdict == Verdict("holds", ("it is large",))
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        (on_both_speeds(80, 130, 40), Verdict("holds", ("it is large",))),  # met, and open on a slowed core
+        (on_both_speeds(30, 54, 20), Verdict("does_not_hold", (), ("it is large",))),
+        (
+            on_both_speeds(40, 72),
+            Verdict("holds_where", ("it is large (on a slowed core)",), ("it is large (on a core at full speed)",)),
+        ),
+    ],
+)
+def test_a_part_is_what_both_speeds_say(found: ClaimData, verdict: Verdict) -> None:
+    assert judge(claim(HOST_60), found).verdict == verdict
+
+
+def test_a_speed_that_no_launch_met_in_both_arms_is_null_with_the_reason() -> None:
+    points = [replace(one, turns=one.turns[:4]) for one in on_both_speeds(80, 144).points]
+    full, slowed = judge(claim(HOST_60), ClaimData(points)).findings
+    assert (full.state, slowed.state) == ("met", "unmeasured")
+    assert slowed.reason == "in no launch did these arms meet a slowed core in rounds of both directions"
+
+
+def test_two_percent_of_long_periods_are_not_narrow_for_a_short_difference() -> None:
+    # GIVEN 12 us and less claimed of steps of 2.5 ms, and an interval of -5 +- 48: kept to its bound, and says nothing
+    judged = judge_finding(BELOW_12, data(-24, 14, -5, 9, -19, base_us=2500))
+    assert (judged.precise, judged.state) == (True, "open")
+
+
+def test_arms_of_one_runner_have_no_round_that_does_not_count() -> None:
+    # GIVEN a first round that differs by 60 more
+    made = [
+        point(arm, launch, [[100_000 + more] * 3] + [[40_000 + more] * 3] * 3) for launch in range(3)
+        for arm, more in (("left", 80_000), ("right", 0))
+    ]  # fmt: skip
+    made = [replace(one, turns=(replace(one.turns[0], series={"period_ns": (100_000,) * 3}), *one.turns[1:]))
+            for one in made]  # fmt: skip
+    runners = judge(claim(ABOVE_60), ClaimData(made)).findings[0]
+    shared = judge(replace(claim(ABOVE_60), one_runner=True), ClaimData(made)).findings[0]
+    assert runners.interval is not None
+    assert shared.interval is not None
+    assert (runners.interval.mean, shared.interval.mean) == (80_000, 60_000)

@@ -10,7 +10,15 @@ from stepscope.analysis.claims.judge import Judged, Verdict, judge
 from stepscope.analysis.claims.points import ClaimData, ClaimPoint, Turn
 from stepscope.reports.claims.page import HEAD, render_claims
 from stepscope.reports.claims.view import RunView
-from stepscope.reports.claims.words import found_words, interval_words, range_words, verdict_words, width_words
+from stepscope.reports.claims.words import (
+    found_words,
+    interval_words,
+    name_words,
+    part_lines,
+    range_words,
+    verdict_short,
+    width_words,
+)
 
 LARGE, SMALL = {"w": 8}, {"w": 1}
 CLAIM = Claim(
@@ -52,10 +60,10 @@ Made with `perf sweep e01.yaml`. The repetition on another machine is still to c
 
 ## Verdicts
 
-|  | claim | verdict |
+|  | about | verdict |
 |---|---|---|
-| E1 | First is faster. | holds where: the table is large. Not where: the table is small |
-| E2 | It waits. | not yet run |
+| E1 | `order` | holds in 1 of 2, not in 1 |
+| E2 | `x` | not yet run |
 
 ## E1: holds where
 
@@ -63,9 +71,11 @@ First is faster.
 
 - Arms: `order`: first, last
 - Workload: 8 rows
-- Launches: 2, and 1 left out that did not meet a premise
-- Verdict: holds where: the table is large. Not where: the table is small
 - Command: `perf sweep examples/claims/e01.yaml`
+- Launches: 2, and 1 left out that did not meet a premise
+- Verdict: holds where
+  - met: the table is large
+  - broken: the table is small
 
 | figure | claimed | measured (95 %) | half-width | expected |  |
 |---|---|---|---|---|---|
@@ -89,45 +99,66 @@ def test_every_word_of_a_page_of_one_run() -> None:
 def test_a_repetition_stands_beside_the_run() -> None:
     page = render_claims([view("one.json"), view("two.json")])
     assert "benchmarks/results/h200/one.json benchmarks/results/h200/two.json --out" in page
-    assert "| E1 | First is faster. | holds where: the table is large. Not where: the table is small | same |" in page
+    verdict = "holds in 1 of 2, not in 1"
+    assert "|  | about | verdict | run 2 | both runs |" in page
+    assert f"| E1 | `order` | {verdict} | same words | {verdict} |" in page
     expected = textwrap.dedent("""\
-        - The same verdict in 1 of 1 claims.
+        - The same verdict, with the same parts met, in 1 of 1 claims; with the same parts broken and open as well in 1.
+        - Of the 2 parts of these claims:
+          - decided the same in both runs: 2
+          - met in one run and broken in the other: 0
+          - met at one speed of the core and broken at the other, in different runs: 0
+          - decided in one run, open in the other: 0
+          - open in both: 0
         - Device times: the intervals overlap in 1 of 1 figures.
-        - Host times, by the ratio of the arms: the intervals overlap in 1 of 1 figures.
+        - Host times, by the ratio of the arms at the same speed of the core: the intervals overlap in 1 of 1 figures.
+        - Half-widths within their bound in run 1: of the device 1 of 1 figures, of the host (at one speed of the core at least)
+          1 of 1.
+        - Half-widths within their bound in run 2: of the device 1 of 1 figures, of the host (at one speed of the core at least)
+          1 of 1.
 
         **E1**: same verdict
 
-        | figure | of | first run | second run | intervals |
-        |---|---|---|---|---|
-        | last - first, large (ratio of the arms) | host | 1.080 (1.080 to 1.081) | 1.080 (1.080 to 1.081) | overlap |
-        | last - first, small | device | 30.1 (29.5 to 30.8) us | 30.1 (29.5 to 30.8) us | overlap |
-        | first, tiny | device | - | - | no interval |
-        """)
+        - Both runs together: holds in 1 of 2, not in 1
+          - met: the table is large
+          - broken: the table is small
+
+        | figure | of | run 1 | run 2 | both runs | intervals | judged |
+        |---|---|---|---|---|---|---|
+        | last - first, large (ratio of the arms) | host | 1.080 (1.080 to 1.081) | 1.080 (1.080 to 1.081) | 1.080 (1.080 to 1.080) | overlap | met |
+        | last - first, small | device | 30.1 (29.5 to 30.8) us | 30.1 (29.5 to 30.8) us | 30.1 (30.0 to 30.3) us | overlap | broken |
+        | first, tiny | device | - | - | - | no interval |  |
+        """)  # noqa: E501
     assert expected in page
+    assert page.count("Run 2\n\n- Launches: 2, and 1 left out") == 1
 
 
 def test_another_verdict_in_the_repetition_is_spelled_out() -> None:
     page = render_claims([view("one.json"), view("two.json", more_ns=-40_000)])
-    assert "| holds where: the table is small. Not where: the table is large |" in page
-    assert "- The same verdict in 0 of 1 claims." in page
-    assert "**E1**: first: holds where: the table is large." in page
-    assert "| apart |" in page
+    assert "in 0 of 1 claims; with the same parts broken and open as well in 0." in page
+    assert "  - met in one run and broken in the other: 2" in page
+    assert "**E1**: not the same verdict\n\n- Both runs together: undecided" in page
+    assert "| apart | met / broken |" in page
 
 
 @pytest.mark.parametrize(
-    ("verdict", "words"),
+    ("verdict", "words", "lines"),
     [
-        (Verdict("holds", ("a",)), "holds"),
-        (Verdict("holds_where", ("a", "b"), ("c",), ("d",)), "holds where: a; b. Not where: c. Undecided where: d"),
-        (Verdict("does_not_hold", (), ("a",)), "does not hold"),
-        (Verdict("does_not_hold", (), ("a",), ("b",)), "does not hold where: a. Undecided where: b"),
-        (Verdict("undecided", reason="its premise is not met: p"), "undecided: its premise is not met: p"),
-        (Verdict("unmeasured", reason="no GPU"), "not measured: no GPU"),
-        (Verdict("not_run"), "not yet run"),
+        (Verdict("holds", ("a",)), "holds", ["  - met: a"]),
+        (
+            Verdict("holds_where", ("a", "b"), ("c",), ("d",)), "holds in 2 of 4, not in 1",
+            ["  - met: a; b", "  - broken: c", "  - open: d"],
+        ),
+        (Verdict("does_not_hold", (), ("a",)), "does not hold", ["  - broken: a"]),
+        (Verdict("does_not_hold", (), ("a",), ("b",)), "does not hold in 1 of 2", ["  - broken: a", "  - open: b"]),
+        (Verdict("undecided", reason="its premise is not met: p"), "undecided", ["  - its premise is not met: p"]),
+        (Verdict("unmeasured", reason="no GPU"), "not measured", ["  - no GPU"]),
+        (Verdict("not_run"), "not yet run", []),
     ],
-)
-def test_verdicts_as_words(verdict: Verdict, words: str) -> None:
-    assert verdict_words(verdict) == words
+)  # fmt: skip
+def test_verdicts_as_words(verdict: Verdict, words: str, lines: list[str]) -> None:
+    assert verdict_short(verdict) == words
+    assert part_lines(verdict) == lines
 
 
 def test_figures_as_words() -> None:
@@ -136,6 +167,7 @@ def test_figures_as_words() -> None:
     assert interval_words(Interval(1.05, 1.01, 1.09, 5), "1") == "1.050 (1.010 to 1.090)"
     assert interval_words(Interval(1_000, None, None, 1), "ns") == "1.0 us (1 launch, no interval)"
     assert interval_words(None, "ns") == "-"
+    assert name_words(Judged(Finding("f", Ratio({}, "a", "b")), "met", None, speed="slowed")) == "f, a slowed core"
     figure = Difference({}, "a", "b")
     assert range_words(Judged(Finding("f", figure, "", -5e3, 5e3), "met", None)) == "-5 to 5 us"
     assert range_words(Judged(Finding("f", Ratio({}, "a", "b"), "", 0.95, None), "met", None)) == "0.95 or more"
