@@ -46,20 +46,33 @@ class HostCalls(Correlated, Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calls:
-    """The calls of host rows: `row` is the place of each among them. Sorted by process, correlation, start."""
+    """The calls of host rows: `row` is the place of each among them. Sorted by process, correlation, start.
+
+    wide   the ids that occur, sorted, where one needs more than 40 bits: then keys hold their places; else None
+    """
 
     row: LongArray
     key: LongArray
+    wide: LongArray | None = None
 
     def of(self, rows: Correlated) -> LongArray:
         """Place among the host rows of the call behind each row; -1 where none was recorded."""
         if not len(self.row):
             return filled(len(rows.start), -1)
-        wanted = _keys(rows.process, rows.correlation)
+        ids, known = self._places(rows.correlation)
+        wanted = (rows.process << _ID_BITS) | ids
         place = np.searchsorted(self.key, wanted, side="left")
         place = np.minimum(place, len(self.key) - 1)
-        found = (self.key[place] == wanted) & _ties(rows.correlation)
+        found = (self.key[place] == wanted) & known & _ties(rows.correlation)
         return np.where(found, self.row[place], -1)
+
+    def _places(self, correlation: LongArray) -> tuple[LongArray, BoolArray]:
+        """(what stands for each id in a key, whether it may be that of a call)."""
+        if self.wide is None:
+            narrow = _narrow(correlation)
+            return np.where(narrow, correlation, 0), narrow
+        place = np.minimum(np.searchsorted(self.wide, correlation), len(self.wide) - 1)
+        return place, self.wide[place] == correlation
 
 
 def lacks_kernels(host: HostRows, device: DeviceRows, copies: CopyRows) -> bool:
@@ -72,15 +85,17 @@ def lacks_kernels(host: HostRows, device: DeviceRows, copies: CopyRows) -> bool:
 def calls_of(host: HostCalls) -> Calls:
     """Index of the calls by process and correlation; of several with one id the first counts."""
     row = np.flatnonzero(np.isin(host.kind, CALLS) & _ties(host.correlation)).astype(np.int64)
-    key = _keys(host.process[row], host.correlation[row])
+    ids = host.correlation[row]
+    wide = None if _narrow(ids).all() else np.unique(ids)
+    key = (host.process[row] << _ID_BITS) | (ids if wide is None else np.searchsorted(wide, ids))
     order = np.lexsort((host.start[row], key))
-    return Calls(row[order], key[order])
+    return Calls(row[order], key[order], wide)
 
 
 def _ties(correlation: LongArray) -> BoolArray:
     return np.asarray((correlation != ABSENT) & (correlation != 0))
 
 
-def _keys(process: LongArray, correlation: LongArray) -> LongArray:
-    """Process and correlation in one number. Ids are counters of 32 bits; what lies beyond is folded into 40."""
-    return (process << _ID_BITS) | (correlation & ((1 << _ID_BITS) - 1))
+def _narrow(correlation: LongArray) -> BoolArray:
+    """Ids that fit beside a process in one number: counters of 32 bits nearly always."""
+    return np.asarray(correlation >> _ID_BITS == 0)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import ABSENT, LONGEST_NS, BoolArray, LongArray, Names, empty, filled, longs, plausible, sizes
+from ..arrays import ABSENT, LARGEST, LONGEST_NS, BoolArray, LongArray, Names, empty, filled, longs, plausible, sizes
 from ..calls import call_of
 from ..markers import OWN_PREFIX, marker_of
 from ..trace import DIRECTIONS, KERNEL, MEMORIES, MEMSET, OP, OVERHEAD, RANGE, UNKNOWN, CopyRows, DeviceRows, HostRows
@@ -279,7 +279,7 @@ def _ints(values: list[int | None]) -> LongArray:
     try:
         return longs(values, len(values))
     except struct.error:  # a null, or a number of more than 64 bits
-        fits = [ABSENT if value is None or abs(value) >= 1 << 62 else value for value in values]
+        fits = [ABSENT if value is None or not ABSENT < value <= LARGEST else value for value in values]
         return np.array(fits, dtype=np.int64)
 
 
