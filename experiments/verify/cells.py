@@ -186,7 +186,7 @@ def _close(cell: Cell) -> bool:
 
 def _said(cell: Cell) -> str:
     told = ("null" if value is None else f"{value / 1e3:.1f}" for value in (cell.replayed_ns, cell.skip_ns))
-    late = f" ({cell.late} rounds left out: the device did not bind)" if cell.late else ""
+    late = f" (rounds in which the device did not bind: {cell.late})" if cell.late else ""
     return "{} {} against {}".format(cell.name, *told) + late
 
 

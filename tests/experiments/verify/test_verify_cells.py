@@ -1,12 +1,15 @@
 """Cells of the replay against the counterfactual: what is judged, on figures written by hand."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from stepscope.analysis.blocks import Block
 from stepscope.errors import UsageError
 from stepscope.experiments.plan import make_plan
 from stepscope.experiments.resolve import workload_of
 from stepscope.experiments.verify import cell_specs as specs_module
+from stepscope.experiments.verify import cells as cells_module
 from stepscope.experiments.verify.cell_specs import HANDOFFS, ROADS, ROWS, TILE, TURNS, WIDTHS, Turns, cell_specs
 from stepscope.experiments.verify.cells import Cell, judged
 from stepscope.workloads.case_grammar import parse_case
@@ -64,6 +67,23 @@ def test_what_the_compute_stream_exposes_is_the_copy():
         cells = [cell if cell.events else replace(cell, skip_ns=skip_ns) for cell in all_cells()]
         cells[-1] = replace(cells[-1], skip_ns=0)  # two tables
         assert (failed(cells) == []) is passes
+
+
+def test_a_round_in_which_the_host_of_one_arm_was_late_counts_for_none(monkeypatch):
+    # GIVEN six rounds of one step of 1 ms, `first` 160 us longer, and arm `last` late in the fourth round
+    fit = {"last": [True, True, True, False, True, True]}
+    monkeypatch.setattr(cells_module, "kept_waiting", lambda name, blocks: fit.get(name, [True] * 6))
+    more = {"first": 160_000, "last": 162_000, "skip": 0}
+    arms = {
+        name: (SimpleNamespace(recording=name), [Block(order, (1_000_000 + ns,)) for order in range(6)])
+        for name, ns in more.items()
+    }
+    found = cells_module._launch((32_768, "async_auto", "double", False), arms)
+    assert (len(found.order), len(found.skip), found.late) == (3, 3, 1)
+    cell = cells_module._cell((32_768, "async_auto", "double", False), [found])
+    assert (cell.order_ns, cell.skip_ns, cell.late) == (2_000, 160_000, 1)
+    said = cells_module._said(cell)
+    assert said.endswith("null against 160.0 (rounds in which the device did not bind: 1)")
 
 
 def test_copies_below_the_resolution_must_be_null():
