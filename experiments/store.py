@@ -26,6 +26,7 @@ from ..errors import UsageError
 from .files import make_writable, publish_folder, write_atomically
 from .loading import read_text
 from .plan import Plan, Point, read_plan
+from .result_folder import writers_in_turn
 
 SUMMARY_VERSION = 1
 WORK = ".work"
@@ -55,15 +56,21 @@ class SweepStore:
     @classmethod
     def create(cls, root: Path, plan: Plan) -> SweepStore:
         """A new folder with the plan in it. Raises UsageError if it cannot be written or holds another sweep."""
+        cls._refuse_another(root)
+        make_writable(root / "points")
+        with writers_in_turn(root):
+            cls._refuse_another(root)  # it may have begun just now
+            try:
+                write_atomically(root / "plan.json", plan.to_json())
+            except OSError as error:  # nothing is there yet that could be gone on with
+                told = f"{root / 'plan.json'}: cannot be written ({error.strerror or error})"
+                raise UsageError(f"{told}; make room there, or choose another folder with --out") from error
+        return cls(root, plan)
+
+    @staticmethod
+    def _refuse_another(root: Path) -> None:
         if (root / "plan.json").exists():
             raise UsageError(f"{root}: holds a sweep already; add --resume to go on with it, or choose another --out")
-        make_writable(root / "points")
-        try:
-            write_atomically(root / "plan.json", plan.to_json())
-        except OSError as error:  # nothing is there yet that could be gone on with
-            told = f"{root / 'plan.json'}: cannot be written ({error.strerror or error})"
-            raise UsageError(f"{told}; make room there, or choose another folder with --out") from error
-        return cls(root, plan)
 
     @classmethod
     def open(cls, root: Path) -> SweepStore:

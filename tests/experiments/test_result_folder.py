@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from stepscope.errors import UsageError
-from stepscope.experiments import history_store, result_folder, sweep
+from stepscope.experiments import history_store, result_folder, store, sweep
 from stepscope.experiments.result_folder import new_folder, sole_writer
 from stepscope.experiments.single import plan_single, run_single
 
@@ -104,3 +106,24 @@ def test_an_old_sweep_that_cannot_be_read_is_no_hindrance_to_a_preview(
         plan.write_text(text)
     told = sweep.preview(sweep.Request(params=("regime=steady",)), None, resume=False)
     assert told.splitlines()[-1].startswith("36 points")
+
+
+def test_of_two_sweeps_that_begin_in_one_folder_the_second_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a second sweep that has found the folder empty WHEN the first one writes its plan meanwhile
+    plans = [plan_single(None, {**FIELDS, "measure.steps": steps}, SIZES) for steps in (4, 5)]
+    held = store.writers_in_turn
+
+    @contextmanager
+    def overtaken(folder: Path) -> Iterator[None]:
+        monkeypatch.setattr(store, "writers_in_turn", held)
+        store.SweepStore.create(folder, plans[0])
+        with held(folder):
+            yield
+
+    monkeypatch.setattr(store, "writers_in_turn", overtaken)
+    with pytest.raises(UsageError, match="holds a sweep already"):
+        store.SweepStore.create(tmp_path, plans[1])
+    # THEN the plan is the first one's
+    assert store.SweepStore.open(tmp_path).plan.points == plans[0].points
