@@ -163,6 +163,25 @@ def test_injected_work_is_found_between_neighbours():
     assert [f.passed for f in bound_gpu.judged_runs("device", runs)] == [True, True]
 
 
+def test_runs_that_the_device_binds_are_not_moved_by_periods_that_lean_on_one_another():
+    # GIVEN tokens of every third step 0.3 ms late, a core that goes at x 1.8 for a while, and a step that was held up
+    kind, moved = bound_gpu.KINDS["device"], {1: [], bound_gpu.KINDS["device"].stretch: []}
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        place = np.arange(kind.steps + 1)
+        slow = (place - rng.integers(0, kind.steps)) % 90 < 45
+        seen = 300_000 * (place % 3 == seed % 3) + 150_000 * slow + rng.normal(0, 20_000, len(place))
+        lost = 2_500_000 * (place >= rng.integers(0, kind.steps))
+        periods = np.diff(place * 5_000_000 + seen + lost).round().astype(int).tolist()
+        rows = {"steps": [_step(step, period) for step, period in enumerate(periods)]}
+        recording = Recording.from_ledger(rows, RecordingMeta(source="lab", device="cpu"))
+        for stretch, found in moved.items():
+            found.append(bound_gpu.moved_ns(recording, stretch))
+    # THEN paces of stretches say so in every run, and pairs of single steps do not
+    assert max(map(abs, moved[kind.stretch])) < 10_000
+    assert sum(abs(ns) > 10_000 for ns in moved[1]) >= 5
+
+
 def _step(number, period_ns):
     from stepscope.instrumentation.recording.schema import STEPS
 
