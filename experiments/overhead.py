@@ -32,7 +32,10 @@ SOURCE = "measured in this run: ranges and phases silent by turns, A B B A"
 class SilentProbe(Protocol):
     """The part of a probe that is used here."""
 
-    last_start_ns: int
+    @property
+    def last_start_ns(self) -> int:
+        """When the last step began."""
+        ...
 
     def be_silent(self, silent: bool) -> None:
         """Ranges and phases note nothing from now on, or do again."""

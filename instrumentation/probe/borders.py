@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from .ledger import Ledger
+from .notes import Notes
 from .phases import PendingPhases
 
 MAX_CROSSINGS = 64
@@ -54,16 +55,17 @@ _CUT_OFF = None, None, None
 
 
 class BorderLog:
-    """The list, and the rows made from it: `spans`, `steps`, and through `pending` `phases`.
+    """The rows made from the list of notes: `spans`, `steps`, and through `pending` `phases`.
 
-    noted   the list; whoever notes binds its `append`, so it stays the same object
+    noted   the list
     scopes  gives all scopes there are: what is open and what a step left open is asked of them
     """
 
     def __init__(
-        self, ledger: Ledger, lane: str, pending: PendingPhases, scopes: Callable[[], Iterable[Scope]]
+        self, ledger: Ledger, noted: Notes, lane: str, pending: PendingPhases, scopes: Callable[[], Iterable[Scope]]
     ) -> None:
-        self.noted: list[Any] = []
+        self._noted = noted
+        self._left: list[Any] = []  # notes of the open step, that were taken before it has ended
         self.crossings: deque[tuple[str, str]] = deque(maxlen=MAX_CROSSINGS)
         self._lane = lane
         self._spans = ledger.table("spans")
@@ -92,12 +94,11 @@ class BorderLog:
         """What was noted, and is not noted any more; without the step that is open, if one is. How deep its scopes lie
         is known when those around them were left.
         """
-        noted = self.noted
+        noted = self._left + self._noted.take()
         last = next((at for at in range(len(noted) - 1, -1, -1) if _is_step(noted[at])), None)
         end = len(noted) if last is None or not noted[last].is_open else last
-        entries = noted[:end]
-        del noted[:end]
-        return entries
+        self._left = noted[end:]
+        return noted[:end]
 
     def _uses(self, entries: Sequence[Any], opened: Iterable[Scope]) -> list[Use]:
         """In the order of their ends, each with its step. `opened`: what nobody has left yet."""

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from .api import DeviceMarks, F
 from .call_forms import Forms, Function, Twins
+from .notes import Notes
 from .nvtx_ranges import NvtxRanges
 from .ranges import NamedRange, ProbeClock
 
@@ -27,7 +28,7 @@ class TimedCalls:
     """The timed functions of one probe. `noted`: see BorderLog. `marks`: None where phases take none."""
 
     def __init__(
-        self, noted: list[Any], clock: ProbeClock, marks: DeviceMarks | None, nvtx: NvtxRanges | None
+        self, noted: Notes, clock: ProbeClock, marks: DeviceMarks | None, nvtx: NvtxRanges | None
     ) -> None:
         append, now, mark = noted.append, clock.now_ns, None if marks is None else marks.mark
         self._time: Wrap

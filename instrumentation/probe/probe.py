@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
@@ -12,11 +13,13 @@ from .borders import BorderLog
 from .calls import TimedCalls
 from .ledger import Ledger
 from .made import Made
+from .native import NativeCalls, native, step_type
+from .notes import MANY_NOTES, NoteList, Notes
 from .null import NULL_SCOPE, NullScope
 from .nvtx_ranges import NvtxMode, open_ranges
 from .phases import PendingPhases
 from .ranges import NamedRange, ProbeClock, SilentRange, range_type
-from .step import MANY_NOTES, STEP_FIGURES, Step, TracedStep
+from .step import STEP_FIGURES, Step, StepFigures, TracedStep
 from .timed_phase import SilentPhase, TimedPhase
 
 __all__ = ["STEP_FIGURES", "Probe"]
@@ -51,28 +54,30 @@ class Probe:
         self._level = level
         self._marks = marks if level == "events" else None
         self._pending = PendingPhases(ledger, self._marks)
-        self._log = BorderLog(ledger, lane, self._pending, self._scopes)
-        self.noted = noted = self._log.noted
-        """What happened, and is no row yet; see BorderLog."""
         self.now = clock.now_ns
         self.nvtx = nvtx_ranges = open_ranges(nvtx)
-        self.current: Step | None = None
-        """The open step."""
-        self.last_number: int | None = None
-        """Number of the open step, or of the one that ended last."""
-        self.last_start_ns = 0
-        """Start of the step that was opened last."""
+        # a clock that is another one, and a tool that listens, are Python's
+        module = native() if self.now is time.perf_counter_ns and nvtx_ranges is None else None
+        self.noted: Notes = NoteList() if module is None else module.Notes(ledger, MANY_NOTES)
+        """What happened, and is no row yet; see BorderLog."""
+        noted = self.noted
+        self._log = BorderLog(ledger, noted, lane, self._pending, self._scopes)
         ledger.before_reading(self.resolve_pending)
         if isinstance(self._marks, PatientMarks):
             self._marks.while_waiting(self._pending.resolve)
         timed = range_type(noted, clock, nvtx_ranges)
         self._loud = (timed, TimedPhase)
         self._ranges = Made(timed)
-        self._calls = TimedCalls(noted, clock, self._marks, nvtx_ranges)
+        self._calls: TimedCalls | NativeCalls
+        if module is None:
+            self._calls = TimedCalls(noted, clock, self._marks, nvtx_ranges)
+        else:
+            self._calls = NativeCalls(module, noted, self._marks)
         self._phases = Made(lambda name: TimedPhase(name, noted, clock, self._marks, nvtx_ranges))
         self.phases: Callable[[str], AbstractContextManager[None]] = self._phases.__getitem__
         """Gives the shared object of a phase; callers go through the step's scope."""
-        self.step = partial(Step if nvtx_ranges is None else TracedStep, self)
+        in_python = Step if nvtx_ranges is None else TracedStep
+        self.step = partial(in_python if module is None else step_type(module), self)
         """`step(number)` gives a step; the number goes into every row that is written while it is open."""
 
     def range(self, name: str) -> AbstractContextManager[None]:
@@ -101,9 +106,15 @@ class Probe:
             phase.__class__ = phase_class
 
     @property
-    def scope(self) -> Step | NullScope:
+    def scope(self) -> StepFigures | NullScope:
         """The open step; outside steps a scope that keeps nothing."""
-        return NULL_SCOPE if self.current is None else self.current
+        last: StepFigures | None = self.noted.last
+        return last if last is not None and last.is_open else NULL_SCOPE
+
+    @property
+    def last_start_ns(self) -> int:
+        """When the last step began; 0 before the first."""
+        return 0 if self.noted.last is None else int(self.noted.last.start_ns)
 
     def _scopes(self) -> Iterator[NamedRange]:
         yield from self._ranges.values()
@@ -111,8 +122,8 @@ class Probe:
 
     def make_way(self) -> None:
         """Before a step begins: one that is still open ends, as incomplete, and rows are made of very many notes."""
-        if self.current is not None:
-            self.current.__exit__(RuntimeError, None, None)
+        if self.noted.last is not None and self.noted.last.is_open:
+            self.noted.last.__exit__(RuntimeError, None, None)
         if len(self.noted) > MANY_NOTES:
             self.resolve_pending()
 

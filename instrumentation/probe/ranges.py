@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol
 
+from .notes import Notes
 from .nvtx_ranges import NvtxRanges
 
 
@@ -62,13 +63,13 @@ class SilentRange(NamedRange):
     __slots__ = ()
 
 
-def range_type(noted: list[Any], clock: ProbeClock, nvtx: NvtxRanges | None) -> Callable[[str], NamedRange]:
+def range_type(noted: Notes, clock: ProbeClock, nvtx: NvtxRanges | None) -> Callable[[str], NamedRange]:
     """What makes the ranges of one probe. `noted`: see BorderLog."""
     timed = _plain(noted, clock) if getattr(clock, "plain", False) else _declared(noted, clock)
     return timed if nvtx is None else _traced(timed, nvtx)
 
 
-def _plain(noted: list[Any], clock: ProbeClock) -> type[NamedRange]:
+def _plain(noted: Notes, clock: ProbeClock) -> type[NamedRange]:
     append, now = noted.append, clock.now_ns
 
     class PlainRange(NamedRange):
@@ -86,7 +87,7 @@ def _plain(noted: list[Any], clock: ProbeClock) -> type[NamedRange]:
     return PlainRange
 
 
-def _declared(noted: list[Any], clock: ProbeClock) -> type[NamedRange]:
+def _declared(noted: Notes, clock: ProbeClock) -> type[NamedRange]:
     append, now, leave = noted.append, clock.now_ns, clock.leave
 
     class DeclaredRange(NamedRange):

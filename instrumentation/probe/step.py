@@ -8,10 +8,9 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from .ledger import Ledger
+from .notes import MANY_NOTES, Notes
 from .nvtx_ranges import NvtxRanges
 
-MANY_NOTES = 1 << 19
-"""Notes after which rows are made at the beginning of a step, where neither a reader nor a wait has had them made."""
 STEP_FIGURES = (
     "period_ns", "latency_ns", "host_busy_ns", "host_wait_ns", "num_reqs", "num_tokens", "padded_tokens", "padded_reqs",
     "kv_tokens_sum", "kv_tokens_max", "num_prefill", "num_decode", "num_new", "num_finished", "num_resumed",
@@ -29,10 +28,7 @@ class StepKeeper(Protocol):
 
     ledger: Ledger
     now: Callable[[], int]
-    noted: list[Any]
-    current: Step | None
-    last_number: int | None
-    last_start_ns: int
+    noted: Notes
     warmup: bool
     nvtx: NvtxRanges | None
 
@@ -46,7 +42,7 @@ class StepKeeper(Protocol):
         ...
 
 
-class Step:
+class StepFigures:
     """The probe's StepScope; each step gets its own. What most steps never change stands in the class.
 
     held        its row waits for its tokens
@@ -55,18 +51,17 @@ class Step:
     """
 
     keeps_figures = True
-    held = is_open = _late = False
+    held = _late = False
     visible_ns: int | None = None
-    start_ns: int
-    end_ns: int
-    complete: bool
     _noted: dict[str, Figure] | None = None
     _later: tuple[tuple[Callable[..., Mapping[str, Figure]], tuple[Any, ...]], ...] = ()
-
-    def __init__(self, keeper: StepKeeper, number: int) -> None:
-        self._keeper = keeper
-        self.number = number
-        self.warmup = keeper.warmup
+    _keeper: StepKeeper
+    number: int
+    warmup: bool
+    is_open: bool
+    complete: bool
+    start_ns: int
+    end_ns: int
 
     def phase(self, name: str, /) -> AbstractContextManager[None]:
         """The phase `name`; the object is shared by all steps."""
@@ -89,28 +84,6 @@ class Step:
         self._late = self.held = True
         return LateTokens(self, self._keeper)
 
-    def __enter__(self) -> Step:
-        keeper = self._keeper
-        if keeper.current is not None or len(keeper.noted) > MANY_NOTES:
-            keeper.make_way()
-        keeper.current = self
-        keeper.ledger.step = keeper.last_number = self.number
-        keeper.noted.append(self)
-        self.is_open = True
-        keeper.last_start_ns = self.start_ns = keeper.now()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End the step, unless that has been done; its row is made later, and so is the end of what is open in it."""
-        if self.is_open:
-            keeper = self._keeper
-            self.end_ns = keeper.now()
-            self.is_open, self.complete = False, kind is None
-            keeper.noted.append(self)
-            keeper.current = keeper.ledger.step = None
-
     def row(self) -> tuple[Any, ...]:
         """The row of the table `steps`.
 
@@ -124,6 +97,39 @@ class Step:
         return (
             self.number, self.start_ns, self.end_ns, *map(figures.get, STEP_FIGURES), self.warmup, self.complete,
         )  # fmt: skip
+
+
+class Step(StepFigures):
+    """A step with its times; `hot_path.c` has the other one."""
+
+    is_open = False
+
+    def __init__(self, keeper: StepKeeper, number: int) -> None:
+        self._keeper = keeper
+        self.number = number
+        self.warmup = keeper.warmup
+
+    def __enter__(self) -> Step:
+        keeper, noted = self._keeper, self._keeper.noted
+        if (noted.last is not None and noted.last.is_open) or len(noted) > MANY_NOTES:
+            keeper.make_way()
+        noted.last = self
+        keeper.ledger.step = self.number
+        noted.append(self)
+        self.is_open = True
+        self.start_ns = keeper.now()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the step, unless that has been done; its row is made later, and so is the end of what is open in it."""
+        if self.is_open:
+            keeper = self._keeper
+            self.end_ns = keeper.now()
+            self.is_open, self.complete = False, kind is None
+            keeper.noted.append(self)
+            keeper.ledger.step = None
 
 
 class TracedStep(Step):
@@ -155,7 +161,7 @@ class LateTokens:
 
     __slots__ = ("_keeper", "_outside", "_step")
 
-    def __init__(self, step: Step, keeper: StepKeeper) -> None:
+    def __init__(self, step: StepFigures, keeper: StepKeeper) -> None:
         self._step = step
         self._keeper = keeper
 
@@ -163,7 +169,8 @@ class LateTokens:
         ledger = self._keeper.ledger
         self._outside = ledger.step is None
         if self._outside:
-            ledger.step = self._keeper.last_number
+            last = self._keeper.noted.last
+            ledger.step = None if last is None else last.number
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from .api import DeviceMarks
+from .notes import Notes
 from .nvtx_ranges import NvtxRanges
 from .ranges import NamedRange, ProbeClock
 
@@ -21,7 +22,7 @@ class TimedPhase(NamedRange):
     __slots__ = ("_append", "_begin_mark", "_end", "_is_plain", "_mark", "_now", "_nvtx")
 
     def __init__(
-        self, name: str, noted: list[Any], clock: ProbeClock, marks: DeviceMarks | None, nvtx: NvtxRanges | None
+        self, name: str, noted: Notes, clock: ProbeClock, marks: DeviceMarks | None, nvtx: NvtxRanges | None
     ) -> None:
         super().__init__(name, "phase")
         self._append = noted.append

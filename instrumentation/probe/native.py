@@ -1,0 +1,96 @@
+"""Notes, timed calls and the times of steps in C (`hot_path.c`), where this machine can compile them.
+
+Compiled once for each interpreter, with the machine's own compiler, as Triton does with what it needs, and kept in the
+user's cache. Where that is not possible the same is done in Python, at two to three times the cost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from functools import cache
+from importlib.machinery import ExtensionFileLoader
+from pathlib import Path
+from typing import Any, cast
+
+from .api import DeviceMarks, F
+from .ranges import NamedRange
+from .step import Step, StepFigures
+
+SWITCH = "STEPSCOPE_NATIVE_PROBE"
+"""Environment variable; "0": do it in Python."""
+SOURCE = Path(__file__).with_name("hot_path.c")
+COMPILE_TIMEOUT_S = 60
+_FLAGS = ("-O2", "-shared", "-fPIC")
+
+
+class NativeCalls:
+    """The timed functions of one probe, as TimedCalls has them. `module`: see `native`; `noted`: its list of notes."""
+
+    def __init__(self, module: Any, noted: Any, marks: DeviceMarks | None) -> None:
+        self._timed, self._noted = module.timed, noted
+        self._mark = None if marks is None else marks.mark
+
+    def make(self, scope: NamedRange, function: F) -> F:
+        """See TimedCalls.make."""
+        return cast(F, self._timed(self._noted, function, scope, self._mark if scope.kind == "phase" else None))
+
+    def be_silent(self, silent: bool) -> None:
+        """See TimedCalls.be_silent; what is left is one question in each call."""
+        self._noted.silent = silent
+
+
+@cache
+def step_type(module: Any) -> type[Step]:
+    """What stands in for `Step`: its times are kept in C."""
+    return cast(type[Step], type("NativeStep", (StepFigures, module.Step), {"__doc__": StepFigures.__doc__}))
+
+
+@cache
+def native() -> Any | None:
+    """The module, compiled if it has not been; None where it cannot be, or must not."""
+    if os.environ.get(SWITCH) == "0" or sys.platform != "linux" or platform.python_implementation() != "CPython":
+        return None
+    try:
+        return _load(_compiled())
+    except (OSError, ImportError, subprocess.SubprocessError):
+        return None
+
+
+def _compiled() -> Path:
+    """The library's file. Raises OSError and SubprocessError where it is not there and cannot be made."""
+    source = SOURCE.read_bytes()
+    about = b"\0".join((source, sys.version.encode(), sysconfig.get_path("include").encode(), *map(str.encode, _FLAGS)))
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stepscope"
+    library = folder / f"hot_path-{hashlib.sha256(about).hexdigest()[:16]}.so"
+    if not library.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as work:
+            made = Path(work) / library.name
+            _compile(made)
+            os.replace(made, library)  # whole, or not at all: others may be about it as well
+    return library
+
+
+def _compile(target: Path) -> None:
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        raise FileNotFoundError("no C compiler")
+    command = [*compiler.split(), *_FLAGS, f"-I{sysconfig.get_path('include')}", str(SOURCE), "-o", str(target)]
+    subprocess.run(command, check=True, capture_output=True, timeout=COMPILE_TIMEOUT_S)
+
+
+def _load(library: Path) -> Any:
+    loader = ExtensionFileLoader("hot_path", str(library))
+    spec = importlib.util.spec_from_file_location("hot_path", library, loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module

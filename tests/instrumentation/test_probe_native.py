@@ -1,0 +1,196 @@
+"""The timed calls in C: what Python's note, from any function, with exceptions, collected when nobody holds them."""
+
+import gc
+import sys
+import time
+import weakref
+from functools import partial
+
+import pytest
+from stepscope.instrumentation.clock import MonotonicClock
+from stepscope.instrumentation.probe import Ledger, Probe
+from stepscope.instrumentation.probe import probe as probe_module
+from stepscope.instrumentation.probe.native import SWITCH, native
+
+from .probe_fakes import FakeMarks
+from .test_probe_calls import Arities, CalledStep
+
+needs_compiler = pytest.mark.skipif(native() is None, reason="no C compiler, or no Python.h")
+
+
+class Marks(FakeMarks):
+    def __init__(self):
+        super().__init__(type("Nothing", (), {"time": 0})())
+
+
+def make(monkeypatch, way, marks=None):
+    monkeypatch.setattr(probe_module, "native", {"native": native, "python": lambda: None}[way])
+    return Probe(Ledger(), MonotonicClock(), marks=marks, nvtx="off")
+
+
+def rows_without_times(probe):
+    probe.finish()
+    rows = probe.ledger.rows
+    for _, _, _, _, _, start_ns, end_ns, _, _ in rows["spans"]:
+        assert 0 < start_ns <= end_ns <= time.perf_counter_ns()
+    phases = [(step, name, host is None, *rest) for step, name, host, *rest in rows["phases"]]
+    return [row[:5] for row in rows["spans"]], phases, [(row[0], row[-1]) for row in rows["steps"]]
+
+
+def three_steps(probe):
+    step = CalledStep(probe)
+    step.run(0)
+    with pytest.raises(RuntimeError, match="planted"):
+        step.run(1, fail_in="forward")
+    with probe.range("between"):
+        probe.timed("alone", lambda: None)()
+    step.run(2)
+    return rows_without_times(probe)
+
+
+@needs_compiler
+@pytest.mark.parametrize("marks", [lambda: None, Marks])
+def test_the_rows_are_those_of_python(monkeypatch, marks):
+    native_rows = three_steps(make(monkeypatch, "native", marks()))
+    assert native_rows == three_steps(make(monkeypatch, "python", marks()))
+    assert native_rows[2] == [(0, True), (1, False), (2, True)]
+
+
+@needs_compiler
+def test_the_clock_is_the_probes_own(monkeypatch):
+    probe = make(monkeypatch, "native")
+    seen = []
+    probe.timed("a", lambda: seen.append(time.perf_counter_ns()))()
+    ((*_, start_ns, end_ns, _, _),) = probe.ledger.rows["spans"]
+    assert start_ns <= seen[0] <= end_ns < start_ns + 10**9
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("function", "values"),
+    [
+        (Arities().none, ()), (Arities().two, (1, 2)), (Arities.two, (None, 1, 2)), (Arities().optional, (1,)),
+        (lambda *values: values, (1, 2, 3)), (partial(Arities().two, 1), (5,)), (divmod, (7, 2)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["timed", "timed_phase"])
+def test_any_function_gets_the_values_it_takes(monkeypatch, function, values, name):
+    probe = make(monkeypatch, "native", Marks())
+    call = getattr(probe, name)("a", function)
+    assert call(*values) == function(*values)
+    probe.be_silent(True)
+    assert call(*values) == function(*values)
+    assert [row[2] for row in probe.ledger.rows["spans"]] == ["a"]
+
+
+@needs_compiler
+def test_a_use_goes_on_while_its_notes_are_taken_and_the_list_grows(monkeypatch):
+    # GIVEN more notes than the array has room for at first, read from within a call
+    probe = make(monkeypatch, "native")
+    inner = probe.timed("inner", lambda: None)
+    counts = []
+
+    def work():
+        for _ in range(5000):
+            inner()
+        counts.append(len(probe.ledger.rows["spans"]))
+        inner()
+
+    probe.timed("outer", work)()
+    assert counts == [5000]
+    assert [row[2] for row in probe.ledger.rows["spans"]][4999:] == ["inner", "inner", "outer"]
+
+
+class MarkFails:
+    """The mark of the given number, from 1, cannot be taken."""
+
+    def __init__(self, at):
+        self.left = at
+
+    def mark(self):
+        self.left -= 1
+        if not self.left:
+            raise OSError("no event")
+        return 1
+
+    def resolve_mark(self, mark, asked_ns):
+        return 1, 1
+
+
+@pytest.mark.parametrize("way", [pytest.param("native", marks=needs_compiler), "python"])
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_mark_that_fails_is_heard_of(monkeypatch, way, at):
+    call = make(monkeypatch, way, MarkFails(at)).timed_phase("a", lambda: None)
+    with pytest.raises(OSError, match="no event"):
+        call()
+
+
+@pytest.mark.parametrize("way", [pytest.param("native", marks=needs_compiler), "python"])
+def test_a_stage_that_holds_its_own_call_is_collected(monkeypatch, way):
+    class Stage:
+        def __init__(self, probe):
+            self.call = probe.timed("work", self.work)
+
+        def work(self):
+            return 1
+
+    probe = make(monkeypatch, way)
+    stage = Stage(probe)
+    gone = weakref.ref(stage)
+    assert stage.call() == 1
+    del stage
+    gc.collect()
+    assert gone() is None
+    # its scope has outlived it, as its note has
+    assert [row[2] for row in probe.ledger.rows["spans"]] == ["work"]
+
+
+@needs_compiler
+def test_a_probe_that_is_given_up_takes_its_notes_along(monkeypatch):
+    probe = make(monkeypatch, "native", Marks())
+    CalledStep(probe).run(0)
+    gone = weakref.ref(probe)
+    del probe
+    gc.collect()
+    assert gone() is None
+
+
+@needs_compiler
+def test_no_reference_is_lost_or_kept(monkeypatch):
+    mark, value, error = object(), object(), ValueError("planted")
+    marks = Marks()
+    marks.mark = lambda: mark
+    probe = make(monkeypatch, "native", marks)
+
+    def fail():
+        raise error
+
+    call, failing = probe.timed_phase("a", lambda one: one), probe.timed_phase("b", fail)
+    noted = [mark, value, error]
+    before = [sys.getrefcount(each) for each in noted]
+    for _ in range(100):
+        call(value)
+        with pytest.raises(ValueError, match="planted"):
+            failing()
+    error.__traceback__ = error.__context__ = None
+    probe.noted.take()
+    gc.collect()
+    assert [sys.getrefcount(each) for each in noted] == before
+
+
+def test_without_a_compiler_it_is_done_in_python(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CC", "false")
+    assert native.__wrapped__() is None
+    assert list(tmp_path.glob("stepscope/*")) == []
+
+
+@needs_compiler
+def test_it_is_compiled_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert native.__wrapped__() is not None
+    monkeypatch.setenv("CC", "false")
+    assert native.__wrapped__() is not None
+    assert len(list(tmp_path.glob("stepscope/*"))) == 1
+    monkeypatch.setenv(SWITCH, "0")
+    assert native.__wrapped__() is None
