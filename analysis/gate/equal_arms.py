@@ -61,9 +61,25 @@ def equal_arms(effects: Floats) -> EqualArms:
 
 def _memory(effects: Floats, found: Estimate) -> Floats:
     """sqrt((1 + r) / (1 - r)) by the correlation r of neighbours, freed of its bias -(1 + 3 r) / n; 1 if not sure."""
-    apart = np.where(np.isfinite(effects), effects - found.mean[..., None], 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        seen = (apart[..., 1:] * apart[..., :-1]).sum(-1) / (apart**2).sum(-1)
+        seen = _neighbours(effects, found)
         sure = seen + 1 / found.launches > _NORMAL_SURE / np.sqrt(found.launches)
         true = np.minimum((found.launches * seen + 1) / (found.launches - 3), 0.9)
         return np.where(sure, np.sqrt((1 + true) / (1 - true)), 1.0)
+
+
+def _neighbours(effects: Floats, found: Estimate) -> Floats:
+    """[...] the correlation of neighbours in `effects` [..., launches]; not-a-number where nothing varies."""
+    apart = np.where(np.isfinite(effects), effects - found.mean[..., None], 0.0)
+    return np.asarray((apart[..., 1:] * apart[..., :-1]).sum(-1) / (apart**2).sum(-1))
+
+
+def may_remember(effects: Floats) -> bool:
+    """Whether launches in a row resemble each other, in the mean over points [points, launches], by more than a
+    standard error: twenty do not always show an offset that lasts over several, forty mostly do.
+    """
+    found = estimate(effects)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        surplus = (_neighbours(effects, found) + 1 / found.launches) * np.sqrt(found.launches)
+    known = surplus[np.isfinite(surplus)]
+    return bool(len(known) and known.mean() > 1.0)

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ...analysis.gate.block_values import BESIDE, GATED, OF_THE_STEP, PERIOD
+from ...analysis.gate.block_values import BESIDE, GATED, OF_THE_STEP, PERIOD, step_time
 from ...analysis.gate.calibration import calibrate
 from ...analysis.gate.detectable import plan
 from ...analysis.gate.effects import launch_effects
-from ...analysis.gate.equal_arms import EqualArms
+from ...analysis.gate.equal_arms import EqualArms, may_remember
 from ...analysis.gate.fingerprint import differences
 from ...analysis.gate.limits import Limits
 from ...analysis.gate.pairs import Floats
@@ -45,7 +45,8 @@ class Calibrated:
 def run_calibration(request: GateRequest, say: Say, today: Callable[[], date] = date.today) -> Calibrated:
     """Measure both of `request.arms`, which are the same, and store the spread of every timed metric of every point.
 
-    MeasurementError where a point failed or too few launches were whole.
+    Where launches in a row resemble each other it takes twice as many. MeasurementError where a point failed or too few
+    launches were whole.
     """
     least = request.limits.calibration_launches
     begun = time.monotonic()
@@ -55,6 +56,10 @@ def run_calibration(request: GateRequest, say: Say, today: Callable[[], date] = 
         _check(launches)
         while len(launches) < _TRIES * least and _least_whole(series_of(launches, names)) < least:
             launches += stage(bench, names, 1, len(launches), say)
+            _check(launches)
+        if may_remember(_of_steps(series_of(launches, names))):
+            say("launches in a row resemble each other: as many again show by how much")
+            launches += stage(bench, names, least, len(launches), say)
             _check(launches)
     launch_s = (time.monotonic() - begun) / len(launches) / len(names)
     found = series_of(launches, names)
@@ -102,6 +107,11 @@ def _effects(series: Series, metric: str) -> Floats:
     """[launches] of equal arms; not-a-number where the machine took too many pairs."""
     blocks = series.pairs(metric)
     return launch_effects(blocks.differences, blocks.head_first)
+
+
+def _of_steps(found: Mapping[str, Series]) -> Floats:
+    """[points, launches] of what a step takes."""
+    return np.array([_effects(series, step_time(series.metrics("base"))) for series in found.values()])
 
 
 def _least_whole(found: Mapping[str, Series]) -> int:

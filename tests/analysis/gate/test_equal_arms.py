@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from stepscope.analysis.gate.effects import estimate
-from stepscope.analysis.gate.equal_arms import EqualArms, equal_arms
+from stepscope.analysis.gate.equal_arms import EqualArms, equal_arms, may_remember
 from stepscope.analysis.gate.limits import Limits
 from stepscope.analysis.gate.pairs import PairBlocks, alternating
 from stepscope.analysis.gate.point import PointData, judge_point
@@ -47,6 +47,21 @@ def test_launches_that_remember_raise_the_floor():
     assert np.mean(found.memory > 1.5) > 0.7
     remembered = EqualArms(0.02, 20, memory=2.0)
     assert remembered.floor(5, LIMITS) == pytest.approx(2 * EqualArms(0.02, 20).floor(5, LIMITS))
+
+
+def test_a_memory_that_twenty_launches_only_hint_at_asks_for_more():
+    """GIVEN offsets that last, under a noise of two thirds of their size, at two points THEN most calibrations hint at
+    them, and of equal arms on their own one in ten does"""
+    rng, rho = np.random.default_rng(9), 0.8
+    own = rng.normal(0, 0.01, (2, 400, 2, 20))
+    lasting = np.empty((400, 2, 20))
+    lasting[..., 0] = 0.015 * rng.standard_normal((400, 2))
+    for launch in range(1, 20):
+        fresh = rng.standard_normal((400, 2))
+        lasting[..., launch] = rho * lasting[..., launch - 1] + 0.015 * np.sqrt(1 - rho**2) * fresh
+    assert np.mean([may_remember(one) for one in own[0] + lasting]) > 0.7
+    assert np.mean([may_remember(one) for one in own[1]]) < 0.12
+    assert not may_remember(np.zeros((2, 20)))
 
 
 def test_the_calibrations_own_size_decides_whether_a_run_is_noisier():

@@ -262,6 +262,17 @@ def test_a_calibration_makes_up_for_launches_that_the_machine_spoiled(request_of
     assert exposed.sd == 0  # hidden in every step of every launch
 
 
+def test_a_calibration_whose_launches_resemble_each_other_takes_twice_as_many(request_of, monkeypatch):
+    # GIVEN equal arms that differ by 1 % either way, for ten launches at a time
+    script = Script(lambda name, number: made_launch(number, 0.01 if number // 10 % 2 else -0.01))
+    monkeypatch.setattr(procedure, "measure_launch", script)
+    said = []
+    found = calibrating.run_calibration(request_of(), said.append, lambda: TODAY)
+    assert len(script.asked) == 40
+    assert any("resemble each other" in line for line in said)
+    assert next(one.launches for one in found.spreads if one.metric == "period_p50_ns") == 40
+
+
 @pytest.fixture
 def here(monkeypatch):
     """What this process knows of the machine, as the arms' words have it unless a test says otherwise."""
