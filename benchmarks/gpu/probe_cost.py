@@ -8,7 +8,8 @@
 
 On the device `cuda` the shapes are an empty forward (the tiny model in a graph), where all of the cost shows, and a
 device-bound decode of llama-1b. With --device cpu the first two of them show what they can without events.
-With --before, the last two also of another checkout: in turns with this one's, as nothing else can be compared here.
+With --before, on the first shape the last two also of another checkout: in turns with this one's, as nothing else can
+be compared here.
 The number of calls that synchronise is counted by the profiler, in all arms. Rows that were not made while the host
 waited for the device are made between two blocks; what that takes is stated apart, a step.
 
@@ -17,6 +18,9 @@ to 0.5 s, whatever one does. So blocks are short, a round of all arms takes unde
 itself: the figure of a launch is the median over rounds of (median of the arm's block - what the stripped source took
 in the same round: the mean of its two arms), with the interval of that median; of `again` it is the difference of the
 two. Rounds in which the slowest arm took 1.25 times the fastest one's time saw a flip: they are left out and counted.
+The others are told apart by the core's speed then, and the cost is stated at either, fast and slow, as well as over
+both: in a slow round the stripped source took more than 1.25 times what it did in the fastest tenth of the launch's.
+Beside it stands what needs no rounds: the lower fifth of the steps of an arm - that of the stripped source's.
 The first shape's launches are short: its sequences grow, and later steps cost less, as part of what the host does then
 lies behind a longer forward.
 
@@ -48,6 +52,7 @@ from typing import Any
 
 import stripped
 import torch
+from stepscope.instrumentation.probe.native import native
 
 ARMS = ("stripped", "again", "off", "host", "events")
 BARE = ("stripped", "again")
@@ -56,6 +61,9 @@ BOUNDS_US = {"off": 3, "host": 15, "events": 35}
 OTHER = "stepscope_before"
 FLIP = 1.25
 """No arm costs a quarter of a step: where two arms are further apart, the core's speed changed between them."""
+SPEEDS = ("fast", "slow")
+Launch = dict[str, Any]
+Blocks = dict[str, list[float]]
 SETTLE = {"empty": 1, "bound": 0}
 """Steps of a block that are not counted: they find the caches full of another arm's things. One more comes before
 these, with which the first period begins; a device-bound step leaves nothing in the caches anyway.
@@ -120,13 +128,13 @@ class Arm:
         self.loop.run(self._limits(steps=done + steps), progress=lambda answered, all_: times.append(now()))
         return [later - earlier for earlier, later in pairwise(times)]
 
-    def block(self, steps: int) -> float:
-        """Median period of one block; the rows that it made are dropped."""
+    def block(self, steps: int) -> list[int]:
+        """The periods of one block; the rows that it made are dropped."""
         periods = self.run(self.settle + 1 + steps)[self.settle :]
         begin = time.perf_counter_ns()
         self.ledger.take()
         self.rows_ns.append((time.perf_counter_ns() - begin) / (self.settle + 1 + steps))
-        return statistics.median(periods)
+        return periods
 
 
 def synchronising_calls(arm: Arm, steps: int) -> dict[str, float]:
@@ -169,7 +177,7 @@ def launch(chosen: argparse.Namespace) -> dict[str, Any]:
     os.sched_setaffinity(0, others)  # of this thread, and of those that it starts from here on
     with ExitStack() as stack:
         names, packages = ARMS, ["stepscope", stripped.NAME]
-        if chosen.before:
+        if chosen.before and shape == "empty":
             names, packages = (*ARMS, *BEFORE), [*packages, OTHER]
         for package in packages:
             stack.enter_context(importlib.import_module(f"{package}.runner.models.weights").shared_weights())
@@ -179,60 +187,96 @@ def launch(chosen: argparse.Namespace) -> dict[str, Any]:
     gc.freeze()
     print("ready", flush=True)
     sys.stdin.readline()
-    raw: dict[str, list[float]] = {arm.name: [] for arm in arms}
+    medians: Blocks = {arm.name: [] for arm in arms}
+    fifths: dict[str, list[int]] = {arm.name: [] for arm in arms}
     for index in turns(len(arms), blocks):
-        raw[arms[index].name].append(round(arms[index].block(steps)))
+        periods = arms[index].block(steps)
+        medians[arms[index].name].append(round(statistics.median(periods)))
+        fifths[arms[index].name] += periods
     calls = {arm.name: synchronising_calls(arm, 20) for arm in arms} if chosen.calls else {}
     for arm in arms:
         arm.device.close()
     rows_ns = {arm.name: statistics.median(arm.rows_ns) for arm in arms}
     return {
-        "shape": shape, "block_medians_ns": raw, "steps_a_block": steps, "core": mine,
+        "shape": shape, "block_medians_ns": medians, "steps_a_block": steps, "core": mine, "in_c": native() is not None,
+        "lower_fifth_ns": {name: statistics.quantiles(periods, n=5)[0] for name, periods in fifths.items()},
         "synchronising_calls_per_step": calls, "rows_between_blocks_ns": rows_ns,
     }  # fmt: skip
 
 
-def steady_rounds(found: dict[str, Any]) -> dict[str, list[float]]:
-    """The blocks by arm, of rounds without a flip; of all, where there is no other."""
-    blocks: dict[str, list[float]] = found["block_medians_ns"]
-    rounds = list(zip(*blocks.values(), strict=True))
-    steady = [times for times in rounds if max(times) <= FLIP * min(times)] or rounds
-    return {name: list(times) for name, times in zip(blocks, zip(*steady, strict=True), strict=True)}
+def steady_rounds(found: Launch) -> list[tuple[float, ...]]:
+    """The blocks of the arms, in rounds without a flip; in all, where there is no other."""
+    rounds = list(zip(*found["block_medians_ns"].values(), strict=True))
+    return [times for times in rounds if max(times) <= FLIP * min(times)] or rounds
 
 
-def cost_us(found: dict[str, Any], arm: str) -> tuple[float, float, float]:
-    """The median over rounds of arm - stripped source, and its 95 % interval by order statistics, in us."""
-    blocks = steady_rounds(found)
-    base = blocks["stripped"]
+def rounds_at(found: Launch, speed: str) -> Blocks:
+    """The blocks by arm, of the steady rounds at a speed: fast, slow, or "" for both."""
+    names = list(found["block_medians_ns"])
+    bare = names.index(BARE[0])
+    limit = FLIP * sorted(found["block_medians_ns"][BARE[0]])[len(found["block_medians_ns"][BARE[0]]) // 10]
+    chosen = [times for times in steady_rounds(found) if not speed or (times[bare] > limit) == (speed == "slow")]
+    return {name: [times[at] for times in chosen] for at, name in enumerate(names)}
+
+
+def cost_us(found: Launch, arm: str, speed: str = "") -> tuple[float, float, float] | None:
+    """The median over rounds of arm - stripped source, and its 95 % interval by order statistics, in us; None without
+    rounds of that speed.
+    """
+    blocks = rounds_at(found, speed)
+    base = blocks[BARE[0]]
     if arm not in BARE:
         base = [(one + other) / 2 for one, other in zip(*(blocks[bare] for bare in BARE), strict=True)]
     differences = sorted(a - b for a, b in zip(blocks[arm], base, strict=True))
+    if not differences:
+        return None
     reach = round(0.98 * len(differences) ** 0.5)
     middle = (len(differences) - 1) // 2
     low, high = differences[max(middle - reach, 0)], differences[min(middle + 1 + reach, len(differences) - 1)]
     return statistics.median(differences) / 1e3, low / 1e3, high / 1e3
 
 
-def table(launches: list[dict[str, Any]]) -> str:
-    """One line an arm and shape: period, cost against stripped by launch, share, synchronising calls."""
-    lines = [f"{'shape':8}{'arm':14}{'period us':>10}  cost us: median of launches (bound), each with its interval"]
+def by_fifths_us(found: Launch, arm: str) -> float:
+    """The lower fifth of the arm's steps - that of the stripped source's, in us."""
+    fifths = found["lower_fifth_ns"]
+    return float(fifths[arm] - statistics.fmean(fifths[bare] for bare in BARE)) / 1e3
+
+
+def arm_lines(mine: list[Launch], name: str) -> list[str]:
+    """What one arm cost on one shape, launch by launch: over all, at either speed, and by the lower fifths."""
+    costs = {speed: [cost for found in mine if (cost := cost_us(found, name, speed))] for speed in ("", *SPEEDS)}
+    middle = statistics.median(cost for cost, _, _ in costs[""])
+    period = statistics.median(block for found in mine for block in rounds_at(found, "")[name]) / 1e3
+    calls = [found["synchronising_calls_per_step"] for found in mine if found["synchronising_calls_per_step"]]
+    counted = f"  sync calls {sum(calls[0][name].values()):g}" if calls else ""
+    rows = statistics.median(found["rows_between_blocks_ns"][name] for found in mine) / 1e3
+    shape = mine[0]["shape"]
+    lines = [
+        f"{shape:8}{name:14}{period:10.1f}  {middle:.2f} ({BOUNDS_US.get(name.split()[0], 0)})"
+        f"  {100 * middle / period:.3f} %{counted}  rows {rows:.1f} us"
+    ]
+    for speed, found in costs.items():
+        if found:
+            said = ", ".join(f"{cost:.2f} [{low:.2f} {high:.2f}]" for cost, low, high in found)
+            lines.append(f"{'':24}{speed or 'both':>8}  {statistics.median(cost for cost, _, _ in found):.2f}: {said}")
+    fifths = [by_fifths_us(found, name) for found in mine]
+    said = ", ".join(f"{cost:.2f}" for cost in fifths)
+    return [*lines, f"{'':24}{'fifths':>8}  {statistics.median(fifths):.2f}: {said}"]
+
+
+def table(launches: list[Launch]) -> str:
+    """By arm and shape: period, cost against stripped by launch, share, synchronising calls."""
+    lines = [f"{'shape':8}{'arm':14}{'period us':>10}  cost us: median of launches (bound); launches with intervals"]
     for shape in dict.fromkeys(found["shape"] for found in launches):
         mine = [found for found in launches if found["shape"] == shape]
         for name in mine[0]["block_medians_ns"]:
-            costs = [cost_us(found, name) for found in mine]
-            middle = statistics.median(cost for cost, _, _ in costs)
-            period = statistics.median(block for found in mine for block in steady_rounds(found)[name]) / 1e3
-            said = ", ".join(f"{cost:.2f} [{low:.2f} {high:.2f}]" for cost, low, high in costs)
-            calls = [found["synchronising_calls_per_step"] for found in mine if found["synchronising_calls_per_step"]]
-            rows = statistics.median(found["rows_between_blocks_ns"][name] for found in mine) / 1e3
-            counted = f"  sync calls {sum(calls[0][name].values()):g}" if calls else ""
-            lines.append(
-                f"{shape:8}{name:14}{period:10.1f}  {middle:.2f} ({BOUNDS_US.get(name, 0)}): {said}"
-                f"  {100 * middle / period:.3f} %{counted}  rows {rows:.1f} us"
-            )
-        left_out = [f"{len(bare) - len(steady_rounds(found)['stripped'])} of {len(bare)}" for found in mine
-                    for bare in [found["block_medians_ns"]["stripped"]]]  # fmt: skip
-        lines.append(f"{shape:8}rounds with a flip, left out: {', '.join(left_out)}")
+            lines += arm_lines(mine, name)
+        counts = [
+            f"{len(found['block_medians_ns'][BARE[0]]) - len(steady_rounds(found))} left out,"
+            f" {len(rounds_at(found, 'fast')[BARE[0]])} fast, {len(rounds_at(found, 'slow')[BARE[0]])} slow"
+            for found in mine
+        ]
+        lines.append(f"{shape:8}rounds with a flip: {'; '.join(counts)}; in C: {mine[0]['in_c']}")
     return "\n".join(lines)
 
 
@@ -249,13 +293,17 @@ def run_all(chosen: argparse.Namespace) -> list[dict[str, Any]]:
     for process in started:
         assert process.stdout is not None
         process.stdout.readline()
-    launches = []
+    gpu = torch.cuda.get_device_name() if chosen.device == "cuda" else "none"
+    about = {"gpu": gpu, "torch": torch.__version__, "command": " ".join(sys.argv)}
+    launches: list[Launch] = []
     for process in started:
         said, _ = process.communicate("go\n")
         if process.returncode:
             raise SystemExit(f"a launch ended with {process.returncode}")
         launches.append(json.loads(said.splitlines()[-1]))
         print(table(launches[-1:]), flush=True)
+        if chosen.out:
+            chosen.out.write_text(json.dumps({**about, "launches": launches}) + "\n")
     return launches
 
 
@@ -264,8 +312,8 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--device", default="cuda")
     options.add_argument("--shapes", nargs="+", default=["empty", "bound"], choices=list(SHAPES))
-    options.add_argument("--launches", type=json.loads, default={"empty": 6, "bound": 2}, help="by shape")
-    options.add_argument("--blocks", type=json.loads, default={"empty": 150, "bound": 400}, help="rounds, by shape")
+    options.add_argument("--launches", type=json.loads, default={"empty": 5, "bound": 2}, help="by shape")
+    options.add_argument("--blocks", type=json.loads, default={"empty": 150, "bound": 160}, help="rounds, by shape")
     options.add_argument("--steps", type=json.loads, default={"empty": 3, "bound": 1}, help="steps a block, by shape")
     options.add_argument("--before", type=Path, help="another checkout")
     options.add_argument("--out", type=Path)
@@ -280,12 +328,7 @@ def main() -> None:
             found = launch(chosen)
         print(json.dumps({**found, "calls_taken_out": count}))
         return
-    launches = run_all(chosen)
-    if chosen.out:
-        gpu = torch.cuda.get_device_name() if chosen.device == "cuda" else "none"
-        record = {"gpu": gpu, "torch": torch.__version__, "command": " ".join(sys.argv), "launches": launches}
-        chosen.out.write_text(json.dumps(record) + "\n")
-    print(table(launches))
+    print(table(run_all(chosen)))
 
 
 if __name__ == "__main__":
