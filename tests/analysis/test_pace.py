@@ -1,5 +1,7 @@
 """The pace of pipelined steps: whole rhythms are summed, so that alternating periods give what a step takes."""
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -128,3 +130,37 @@ def test_a_recording_of_pipelined_steps_has_a_pace() -> None:
 def test_steps_that_wait_for_their_tokens_have_none_and_say_why() -> None:
     assert recorded_pace_ns(recorded(1_000_000)) == (None, OWN_TOKENS)
     assert recorded_pace_ns(Process({}, {})) == (None, "no counted step has a period")
+
+
+def pipeline(late: Callable[[int], bool], work_ns: Sequence[int]) -> np.ndarray:
+    """Starts of steps of 4 ms with two in flight: step n is submitted, then the tokens of n - 1 are waited for.
+
+    Where `late` says so they come behind the graph that is enqueued already, else when their own step ends.
+    """
+    now_ns, ends, starts = 0, [0], []
+    for step, work in enumerate(work_ns):
+        starts.append(now_ns)
+        now_ns += work
+        before = ends[-1]
+        ends.append(max(before, now_ns) + DEVICE_NS)
+        if step:
+            behind = late(step - 1) and now_ns < before
+            now_ns = max(now_ns, ends[-1] if behind else before)
+    return np.array(starts)
+
+
+@pytest.mark.parametrize(("name", "late"), [
+    ("never", lambda step: False), ("always", lambda step: True), ("every third", lambda step: step % 3 == 0),
+])  # fmt: skip
+def test_the_pace_is_that_of_the_pipeline_however_late_its_tokens_come(name: str, late: Callable[[int], bool]) -> None:
+    # GIVEN a host that takes 1.2 ms for a step, more or less
+    work_ns = 1_200_000 + np.random.default_rng(3).integers(-150_000, 150_000, 200)
+    starts = pipeline(late, work_ns.tolist())
+    periods = np.diff(starts)
+
+    # THEN the pace is the time of all steps by their number; where tokens are late, single periods say another
+    truth = (starts[-1] - starts[20]) / (len(starts) - 21)
+    assert float(pace_ns(periods[20:]) or 0) == pytest.approx(truth, rel=0.01)
+    off = abs(float(median(periods[20:]) or 0) / truth - 1)
+    assert (off > 0.05) == (name != "never")
+    assert truth >= DEVICE_NS - 2_000
