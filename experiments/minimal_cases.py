@@ -189,9 +189,24 @@ def _check(spec: CaseSpec) -> None:
         _check_request(spec, request)
     if spec.steps < 1:
         raise UsageError(f"steps: {spec.steps} is too small; at least 1")
+    _check_kind(spec)
     strangers = set(spec.finish) - set(names)
     if strangers:
         raise UsageError(f"finish: no request is named {min(strangers)!r}")
+
+
+def _check_kind(spec: CaseSpec) -> None:
+    """A step by hand or steps of the scheduler: refuse what the other kind would have used, it changes nothing."""
+    if any(request.scheduled is not None for request in spec.requests):
+        if spec.steps > 1:
+            raise UsageError(f"steps: {spec.steps}, but the requests give `scheduled`: a step by hand; leave one out")
+        return
+    for request in spec.requests:
+        for name in ("computed", "blocks"):
+            if getattr(request, name):
+                raise UsageError(f"requests[{request.id}].{name}: belongs to a step by hand; give `scheduled` as well")
+    if spec.finish:
+        raise UsageError("finish: belongs to a step by hand; give the requests `scheduled` and `blocks` as well")
 
 
 def _check_request(spec: CaseSpec, request: RequestSpec) -> None:

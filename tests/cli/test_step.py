@@ -187,6 +187,25 @@ def test_a_request_beyond_all_sense_is_one_line(
     assert words in ended.err
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("requests: [{id: A, prompt: 5, computed: 2}]", "requests[A].computed: belongs to a step by hand"),
+        ("requests: [{id: A, prompt: 5, blocks: [3]}]", "requests[A].blocks: belongs to a step by hand"),
+        ("requests: [{id: A, prompt: 5}]\nfinish: [A]", "finish: belongs to a step by hand"),
+        ("requests: [{id: A, prompt: 5, scheduled: 5, blocks: [1, 2]}]\nsteps: 3", "steps: 3, but the requests give"),
+    ],
+)
+def test_what_would_change_nothing_is_refused(
+    perf: Callable[..., object], tmp_path: Path, text: str, words: str
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    ended = perf("step", file)
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert words in ended.err
+
+
 def test_a_case_that_ends_before_its_step_says_so(perf: Callable[..., object], tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("requests: [{id: A, prompt: 5, output: 2}]\nsteps: 50")
