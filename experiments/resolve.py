@@ -68,6 +68,7 @@ def resolve(tree: Mapping[str, Any], *, elsewhere: bool = False) -> PointSpec:
         runner = dataclasses.replace(runner, capture_sizes=_optimal(spec, runner, workload, steps))
     _check_skip(spec, workload)
     _check_ahead(spec, workload)
+    _check_halves(spec)
     _check_drafts(runner, workload)
     _validate(runner)
     axis = None if spec.measure.interleave is None else full_path(spec.measure.interleave)
@@ -142,6 +143,16 @@ def _optimal(spec: PointSpec, runner: RunnerConfig, workload: Workload, steps: i
         return optimal_sizes(dataclasses.replace(spec, runner=runner), workload, most)
     except UsageError as error:
         raise UsageError(f"runner.capture_sizes: optimal: {error}") from error
+
+
+def _check_halves(spec: PointSpec) -> None:
+    """Halves that take turns because each has a step in flight are one batch once nothing is in flight."""
+    if spec.measure.interleave is not None and spec.workload.regime == "alternating":
+        raise UsageError(
+            "workload.regime: alternating keeps two halves apart by what is in flight, and blocks of measure.interleave"
+            " end with nothing in flight: from then on all rows are in each step; for steps without a row in common use"
+            " regime churn with output_lens [1]"
+        )
 
 
 def _check_skip(spec: PointSpec, workload: Workload) -> None:

@@ -61,7 +61,8 @@ E8 = Claim(
 
 SAME: Where = {"workload.regime": "steady", "workload.settings.prompt_len": 128, **QUIET}
 LONG: Where = {"workload.regime": "steady", "workload.settings.prompt_len": 8192, **QUIET}
-TURNING: Where = {"workload.regime": "alternating", **QUIET}
+TURNING: Where = {"workload.regime": "churn", **QUIET}
+"""Requests that end with their first token: no row of a step was in the step before."""
 
 
 def _state(where: Where, left: str, right: str, words: str, low: float | None, high: float | None) -> Finding:
@@ -76,7 +77,7 @@ E9 = Claim(
     "A persistent batch updates its state at a third of the cost of a rebuilt one, or less, when the batch stays the"
     " same; when every step changes all of it the two cost the same within 20 %.",
     "`batch_state`: persistent, rebuild, stable_slots", "the same rows in every step: 256 with contexts of 128, 64 with"
-    " contexts of 8k; all rows change: two halves of 512 in turns, contexts of 128",
+    " contexts of 8k; all rows change: 256 new requests of 32 tokens in each step",
     (
         _state(SAME, "rebuild", "persistent", "same rows, 128 tokens", 3.0, None),
         _state(LONG, "rebuild", "persistent", "same rows, 8k tokens", 3.0, None),

@@ -57,6 +57,14 @@ def test_no_blocks_are_refused(field):
         make_plan([("spec", {**SPEC, "measure": {"interleave": "comit_order"}})], {})
 
 
+def test_halves_that_only_flight_keeps_apart_are_refused():
+    # GIVEN a regime whose two halves would be one batch from the end of the first block on
+    tree = {**SPEC, "workload": {"regime": "alternating"}, "grid": {"runner.commit_order": ["first", "last"]}}
+    with pytest.raises(UsageError, match="alternating keeps two halves apart by what is in flight"):
+        make_plan([("spec", tree)], {})
+    assert make_plan([("spec", {**tree, "measure": {"steps": 4}})], {}).points
+
+
 def test_blocks_hold_periods_of_counted_steps_only(tmp_path):
     plan = make_plan([("spec", SPEC)], {})
     points = launches(plan.points)[0]
