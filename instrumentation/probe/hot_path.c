@@ -264,7 +264,7 @@ static int call_clear(PyObject *object)
 typedef struct {
     PyObject_HEAD
     Notes *notes;
-    PyObject *keeper, *number, *warmup;
+    PyObject *keeper, *number, *warmup, *later; /* later: NULL or a list */
     char is_open, complete;
     long long start_ns, end_ns;
 } Step;
@@ -320,6 +320,23 @@ static PyObject *step_exit(PyObject *object, PyObject *const *values, Py_ssize_t
     Py_RETURN_NONE;
 }
 
+static PyObject *step_note_later(PyObject *object, PyObject *const *values, Py_ssize_t count)
+{
+    Step *self = (Step *)object;
+    if (self->later == NULL && (self->later = PyList_New(0)) == NULL)
+        return NULL;
+    PyObject *note = PyTuple_New(count);
+    if (note == NULL)
+        return NULL;
+    for (Py_ssize_t at = 0; at < count; at++)
+        PyTuple_SET_ITEM(note, at, Py_NewRef(values[at]));
+    int failed = PyList_Append(self->later, note);
+    Py_DECREF(note);
+    if (failed)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 static int step_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Step *self = (Step *)object;
@@ -328,6 +345,7 @@ static int step_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->keeper);
     Py_VISIT(self->number);
     Py_VISIT(self->warmup);
+    Py_VISIT(self->later);
     return 0;
 }
 
@@ -338,6 +356,7 @@ static int step_clear(PyObject *object)
     Py_CLEAR(self->keeper);
     Py_CLEAR(self->number);
     Py_CLEAR(self->warmup);
+    Py_CLEAR(self->later);
     return 0;
 }
 
@@ -387,12 +406,14 @@ static PyType_Spec call_spec = {
 static PyMethodDef step_methods[] = {
     {"__enter__", step_enter, METH_NOARGS, NULL},
     {"__exit__", (PyCFunction)(void (*)(void))step_exit, METH_FASTCALL, NULL},
+    {"note_later", (PyCFunction)(void (*)(void))step_note_later, METH_FASTCALL, NULL},
     {NULL},
 };
 static PyMemberDef step_members[] = {
     {"_keeper", T_OBJECT, offsetof(Step, keeper), READONLY, NULL},
     {"number", T_OBJECT, offsetof(Step, number), READONLY, NULL},
     {"warmup", T_OBJECT, offsetof(Step, warmup), READONLY, NULL},
+    {"_later", T_OBJECT, offsetof(Step, later), READONLY, NULL},
     {"is_open", T_BOOL, offsetof(Step, is_open), READONLY, NULL},
     {"complete", T_BOOL, offsetof(Step, complete), READONLY, NULL},
     {"start_ns", T_LONGLONG, offsetof(Step, start_ns), READONLY, NULL},

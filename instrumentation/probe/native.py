@@ -50,7 +50,7 @@ class NativeCalls:
 @cache
 def step_type(module: Any) -> type[Step]:
     """What stands in for `Step`: its times are kept in C."""
-    return cast(type[Step], type("NativeStep", (StepFigures, module.Step), {"__doc__": StepFigures.__doc__}))
+    return cast(type[Step], type("NativeStep", (module.Step, StepFigures), {"__doc__": StepFigures.__doc__}))
 
 
 @cache

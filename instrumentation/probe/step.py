@@ -54,7 +54,7 @@ class StepFigures:
     held = _late = False
     visible_ns: int | None = None
     _noted: dict[str, Figure] | None = None
-    _later: tuple[tuple[Callable[..., Mapping[str, Figure]], tuple[Any, ...]], ...] = ()
+    _later: list[tuple[Any, ...]] | None = None
     _keeper: StepKeeper
     number: int
     warmup: bool
@@ -77,7 +77,9 @@ class StepFigures:
 
     def note_later(self, make: Callable[..., Mapping[str, Figure]], *values: Any) -> None:
         """See StepScope.note_later."""
-        self._later += ((make, values),)
+        if self._later is None:
+            self._later = []
+        self._later.append((make, *values))
 
     def late(self) -> LateTokens:
         """Hold this step's row back until its tokens have come back (see `LateTokens`)."""
@@ -90,7 +92,7 @@ class StepFigures:
         latency_ns is the step's own duration unless it was noted, or ends where late tokens were there; null for a
         step that never finished, and for one whose tokens never came back.
         """
-        for make, values in self._later:
+        for make, *values in self._later or ():
             self.note(**make(*values))
         over_ns = self.visible_ns if self._late else self.end_ns if self.complete else None
         figures = {"latency_ns": None if over_ns is None else over_ns - self.start_ns, **(self._noted or {})}
