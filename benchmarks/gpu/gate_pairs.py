@@ -3,7 +3,7 @@
     launch   two processes of the same commit, resident together; all points are measured in it, one after another
     A/A      per point a row of series of 2 pairs (A B | B A, blocks of 50 steps): each series is a self-comparison over
              the launches, so the comparisons share their launches
-    planted  base and head differ in one layer of 30: 3 % of the device time; of the first point's size, 2 pairs a
+    planted  base and head differ in one layer of 30: 3 % of the device time; of the first point's size, 4 pairs a
              launch, measured first, and the time it takes decides how many series fit
     fresh    further launches confirm or refute the planted head, and the series that the first ones did not pass, as
              far as there is time for them
@@ -39,7 +39,7 @@ from stepscope.experiments.gate.process import ArmFailed
 from stepscope.experiments.gate.request import GateRequest
 from stepscope.reports.jsonable import plain
 
-PLANTED_PAIRS = 2
+PLANTED_PAIRS = 4
 POINTS = ("32x6144", "32x3072")
 """Requests x tokens of a prompt. Long contexts and two steps in flight: the device is what takes the time. A host on
 these machines changes its speed by 1.8 several times a second, so blocks of 50 host-bound steps of 1 ms differ by 10 to
