@@ -134,9 +134,13 @@ class ForwardCase(Regime, frozen=True, kw_only=True):
 
 
 def lead_steps(case: Case, budget: int) -> int:
-    """An upper bound for the steps before the batch, while the prompts of its decodes and chunks are computed."""
+    """An upper bound for the steps before the batch, while the prompts of its decodes and chunks are computed.
+
+    Where there are chunks, the prompts of decodes are cut to their size as well.
+    """
     before = sum(rows.count * rows.length for rows in case.rows)
-    chunks = max((-(-rows.before // rows.query) for rows in case.of("chunk")), default=0)
+    sizes = [rows.query for rows in case.of("chunk")]
+    chunks = max(-(-rows.before // sizes[0]) for rows in case.of("chunk", "decode")) if sizes else 0
     return 2 * -(-before // max(budget - case.num_reqs, 1)) + chunks + MORE_STEPS
 
 

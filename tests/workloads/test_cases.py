@@ -107,12 +107,22 @@ def test_every_step_of_the_regime_is_the_batch(text: str, batch: object) -> None
     assert [dict(one) for one in found] == [batch(n) for n in range(len(found))]  # type: ignore[operator]
 
 
-def test_chunks_beside_decodes_begin_at_a_border_behind_the_length_asked_for() -> None:
-    found = batches(built("c=2*32@100c,2*1@60"))
-    first = min(length for tokens, length in found[0] if tokens == 32)
-    assert first >= 100
+@pytest.mark.parametrize(
+    ("text", "chunks", "decodes"),
+    [
+        ("c=2*32@100c,2*1@60", (32, 100), 60),
+        ("c=2*7@35c,2*1@300", (7, 35), 300),  # whose prompts are cut to 43 such chunks
+    ],
+)
+def test_chunks_beside_decodes_begin_at_a_border_behind_the_length_asked_for(
+    text: str, chunks: tuple[int, int], decodes: int
+) -> None:
+    found = batches(built(text))
+    size, least = chunks
+    first = min(length for tokens, length in found[0] if tokens == size)
+    assert first >= least
     for n, batch in enumerate(found):
-        assert dict(batch) == {(32, first + 32 * n): 2, (1, 60 + n): 2}
+        assert dict(batch) == {(size, first + size * n): 2, (1, decodes + n): 2}
 
 
 def test_given_limits_are_kept_and_the_others_fit(capsys: pytest.CaptureFixture[str]) -> None:
