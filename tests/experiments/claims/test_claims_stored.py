@@ -11,6 +11,7 @@ from stepscope.experiments.claims.collect import collect, flattened, series_of
 from stepscope.experiments.claims.stored import VERSION, ClaimRun, read_run, write_run
 from stepscope.experiments.plan import make_plan
 from stepscope.experiments.store import PointResult, SweepStore
+from stepscope.experiments.visits import ROUNDS
 
 TREE = {
     "claim": "E7",
@@ -49,6 +50,7 @@ def test_arms_cells_and_launches_are_told_apart_and_only_needed_series_are_kept(
         "workload.settings.prompt_len": 16, "measure.device_events": True, "workload.settings.num_reqs": 1,
     }  # fmt: skip
     assert run.points[1].turns == (Turn(3, {"build_indices_ns": (1, None, 3)}),)
+    assert run.points[1].visit == ROUNDS
     assert (run.points[0].turns, run.points[0].reason) == ((), "out of memory")
     assert (run.points[-1].turns, run.points[-1].reason) == ((), "not measured yet")
 
@@ -75,7 +77,7 @@ def test_a_sweep_without_claims_is_refused(tmp_path: Path) -> None:
 def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
     turn = Turn(0, {"period_ns": (2**60, None), "build_indices_ns": (1, 2, 3)})
     points = (
-        ClaimPoint("E7", {"w": 8192, "x": "compute", "y": True}, "cat", 4, (turn,)),
+        ClaimPoint("E7", {"w": 8192, "x": "compute", "y": True}, "cat", 4, (turn,), visit=4),
         ClaimPoint("E7", {}, "cat", 5, reason="out of memory"),
     )
     run = ClaimRun("perf sweep a.yaml", "2026-11-30", {"gpu_name": None}, points, "modelled: h200")
