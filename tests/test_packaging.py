@@ -21,7 +21,7 @@ else:
 
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = ("analysis", "cli", "experiments", "instrumentation", "reports", "runner", "workloads")
-SUFFIXES = (".py", ".json", ".yaml", ".html", ".css", ".js", ".md", ".txt", ".c")
+SUFFIXES = (".py", ".json", ".yaml", ".html", ".css", ".js", ".md", ".txt", ".c", ".h")
 
 
 def project() -> dict[str, Any]:

@@ -27,6 +27,7 @@ from .step import Step, StepFigures
 SWITCH = "STEPSCOPE_NATIVE_PROBE"
 """Environment variable; "0": do it in Python."""
 SOURCE = Path(__file__).with_name("hot_path.c")
+_SOURCES = (SOURCE, *(SOURCE.with_name(f"{name}.h") for name in ("notes", "timed_call", "step_times")))
 COMPILE_TIMEOUT_S = 60
 _FLAGS = ("-O2", "-shared", "-fPIC")
 
@@ -66,8 +67,8 @@ def native() -> Any | None:
 
 def _compiled() -> Path:
     """The library's file. Raises OSError and SubprocessError where it is not there and cannot be made."""
-    source = SOURCE.read_bytes()
-    about = b"\0".join((source, sys.version.encode(), sysconfig.get_path("include").encode(), *map(str.encode, _FLAGS)))
+    texts = (source.read_text(encoding="utf-8") for source in _SOURCES)
+    about = "\0".join((*texts, sys.version, sysconfig.get_path("include"), *_FLAGS)).encode()
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stepscope"
     library = folder / f"hot_path-{hashlib.sha256(about).hexdigest()[:16]}.so"
     if not library.exists():
