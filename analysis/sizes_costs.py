@@ -47,11 +47,11 @@ class SizesCosts:
 
     def graph_ns(self, sizes: LongArray) -> LongArray:
         """T of captured sizes. Raises UsageError above the largest measured one."""
-        return _placed(self.graph, sizes, "size")
+        return _placed(self.graph, sizes, "a graph")
 
     def eager_ns(self, tokens: LongArray) -> LongArray:
         """T of eager forwards. Raises UsageError above the largest measured one."""
-        return _placed(self.eager, tokens, "eager forward")
+        return _placed(self.eager, tokens, "an eager forward")
 
     def step_ns(self, sizes: Sequence[int], tokens: LongArray) -> LongArray:
         """What each step of `tokens` costs with the ascending `sizes` captured: the engine's rule."""
@@ -98,7 +98,7 @@ def _placed(curve: Curve, wanted: LongArray, what: str) -> LongArray:
     at, known = curve.place(wanted)
     if not known.all():
         raise UsageError(
-            f"sizes: a {what} of {int(wanted[~known].max())} tokens lies above {int(curve.sizes[-1])}, the largest "
+            f"sizes: {what} of {int(wanted[~known].max())} tokens lies above {int(curve.sizes[-1])}, the largest "
             "that was measured; lower the maximum, or leave those steps out"
         )
     return curve.time_ns[at]

@@ -71,10 +71,15 @@ def sizes_stream(recording: TableSource) -> SizesStream:
     return SizesStream(np.concatenate(parts), np.concatenate(numbers), left_out)
 
 
-def split_stream(stream: SizesStream, train: float) -> tuple[SizesStream, SizesStream]:
-    """The first `train` of the steps, and the rest. Raises UsageError where one of them is empty."""
+def check_train(train: float) -> None:
+    """Raises UsageError for a share that is none, or all."""
     if not 0.0 < train < 1.0:
         raise UsageError(f"--train: {train} leaves nothing to choose by, or nothing to judge on; give 0.5 or so")
+
+
+def split_stream(stream: SizesStream, train: float) -> tuple[SizesStream, SizesStream]:
+    """The first `train` of the steps, and the rest. Raises UsageError where one of them is empty."""
+    check_train(train)
     cut = round(len(stream.tokens) * train)
     if not 0 < cut < len(stream.tokens):
         raise UsageError(

@@ -23,7 +23,7 @@ def diff(
     b: Annotated[Path, typer.Argument(metavar="B", help="Another one.")],
     format_: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.TEXT,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to. [default: stdout]")
+        Path | None, typer.Option("--output", "--out", "-o", metavar="FILE", help="Where to. [default: stdout]")
     ] = None,
     agree: Annotated[
         bool, typer.Option("--agree", help="End with 1 where two views of one run differ by more than err.")

@@ -32,7 +32,7 @@ def history(
     min_effect: Annotated[float, typer.Option(metavar="FRACTION", help="No smaller change is a step.")] = 0.02,
     format_: Annotated[HistoryFormat, typer.Option("--format", help="How to write it.")] = HistoryFormat.TEXT,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to. [default: stdout]")
+        Path | None, typer.Option("--output", "--out", "-o", metavar="FILE", help="Where to. [default: stdout]")
     ] = None,
     fail_on_slower: Annotated[
         bool, typer.Option("--fail-on-slower", help="End with 1 where the last step of a series made it worse.")

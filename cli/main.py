@@ -51,6 +51,7 @@ app = _Verbs(
     epilog="Exit codes: 0 done, 1 a regression or a broken invariant, 2 usage or unusable input, 3 measurement failed,"
     " 4 inconclusive, 5 incomparable, 70 internal error, 130 interrupted. --debug anywhere: with the traceback.",
     add_completion=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
     rich_markup_mode=None,  # rich costs more than the whole budget of --help
     pretty_exceptions_enable=False,
 )

@@ -15,6 +15,7 @@ from ..errors import UsageError
 
 Tree = dict[str, Any]
 _LARGEST = 2**64 - 1
+_KINDS = {type(None): "nothing", str: "a text", list: "a list"}
 
 
 class _Loader(yaml.SafeLoader):
@@ -137,11 +138,11 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise UsageError(f"{path}: no such file") from None
+        raise UsageError(f"{path}: no such file; check the path") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{path}: is not a UTF-8 text file") from None
+        raise UsageError(f"{path}: is not a UTF-8 text file; give one of YAML, TOML or JSON") from None
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+        raise UsageError(f"{path}: cannot be read ({error.strerror}); give a file that can") from error
 
 
 def load_tree(path: Path) -> Tree:
@@ -150,9 +151,7 @@ def load_tree(path: Path) -> Tree:
     try:
         tree = _parse_toml(text) if path.suffix == ".toml" else _parse_yaml(text)
         if not isinstance(tree, dict):
-            raise UsageError(
-                f"holds {'nothing' if tree is None else type(tree).__name__}, expected a mapping of fields"
-            )
+            raise UsageError(f"holds {_KINDS.get(type(tree), 'a value')}, expected a mapping of fields (key: value)")
         refuse_foreign(tree, "")
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from ..errors import UsageError
 from ..runner.config import RunnerConfig
@@ -38,6 +38,15 @@ def default_device() -> DeviceName:
     except UsageError:
         return "sim"
     return "cuda"
+
+
+def check_device(name: str) -> None:
+    """Raises UsageError for a device that nobody knows, or that is not here."""
+    known = get_args(DeviceName)
+    if name not in known:
+        raise UsageError(f"--device: {name!r} is unknown; one of {', '.join(known)}")
+    if name == "cuda":
+        _check_device("cuda", "", "")
 
 
 def resolve(tree: Mapping[str, Any], *, elsewhere: bool = False) -> PointSpec:

@@ -10,9 +10,10 @@ from ..analysis.sizes import solve_sizes
 from ..analysis.sizes_costs import SizesLimits, candidates_of, problem_of
 from ..analysis.sizes_graphs import capture_costs
 from ..analysis.sizes_judgement import SizesArm, SizesGain, judge_arm, predicted_gain
-from ..analysis.sizes_stream import SizesStream, split_stream
+from ..analysis.sizes_stream import SizesStream, check_train, split_stream
 from ..errors import UsageError
 from ..reports.sizes_text import SizesView
+from .resolve import check_device
 from .sizing_optimal import ladder_of, usual_limits
 from .sizing_source import SizesSource, open_source
 from .sizing_watch import UNWATCHED, SizesWatch
@@ -51,14 +52,27 @@ class SizesRequest:
     run: int = 0
     device: str | None = None
 
+    def check(self) -> None:
+        """Raises UsageError for what cannot be, before anything is read."""
+        least = {"budget": self.budget, "max": self.maximum, "multiple": self.multiple, "memory": self.memory_mib}
+        for name, value in (*least.items(), *(("force", size) for size in self.force)):
+            if value is not None and value < 1:
+                raise UsageError(f"--{name}: {value} is too small; at least 1")
+        check_train(self.train)
+        if self.run < 0:
+            raise UsageError(f"--run: {self.run} steps cannot be run; give 1 or more, or leave it out")
+        if self.device is not None and not self.run:
+            raise UsageError("--device: is where both lists are run; add --run STEPS, or leave it out")
+        if self.device is not None:
+            check_device(self.device)
+
 
 def find_sizes(request: SizesRequest, watch: SizesWatch = UNWATCHED) -> SizesView:
     """The best list and its judgement. Raises UsageError for limits that leave nothing, and for unusable input.
 
     Interrupted, it judges by the steps so far; KeyboardInterrupt where these are too few.
     """
-    if request.run < 0:
-        raise UsageError(f"--run: {request.run} steps cannot be run; give 1 or more, or leave it out")
+    request.check()
     source = _open(request, watch)
     if watch.interrupted and len(source.stream.tokens) < LEAST_STEPS:
         raise KeyboardInterrupt
@@ -114,8 +128,6 @@ def _open(request: SizesRequest, watch: SizesWatch) -> SizesSource:
 
 def _limits(request: SizesRequest, source: SizesSource) -> SizesLimits:
     usual = usual_limits(source.config)
-    if request.multiple < 1:
-        raise UsageError(f"--multiple: {request.multiple} is below 1")
     multiple = usual.multiple * request.multiple
     maximum = request.maximum or usual.maximum // multiple * multiple
     return SizesLimits(

@@ -16,12 +16,13 @@ from ..errors import UsageError
 from ..instrumentation.recording.reader import Recording
 from ..runner.config import RunnerConfig
 from .estimate import duration
-from .loading import load_tree
+from .loading import Tree, load_tree
 from .resolve import measured_steps, resolve, workload_of
 from .sizing_dry import OUTSIDE_NS, dry_stream
 from .sizing_optimal import calibration_table, ladder_of, sizes_costs
 from .sizing_watch import UNWATCHED, SizesWatch
-from .spec import SECTIONS, parse_point, resolve_paths
+from .spec import AXES, SECTIONS, PointSpec, parse_point, resolve_paths
+from .typed import refuse_unknown_keys
 
 _SPECS = (".yaml", ".yml", ".toml")
 TOKEN_S = 15e-6
@@ -58,13 +59,28 @@ def open_source(
     if not path.exists():
         raise UsageError(f"{path}: no such file or folder; give a recording, a trace or a spec")
     if path.suffix in _SPECS:
-        tree = {name: part for name, part in resolve_paths(load_tree(path), path.parent).items() if name in SECTIONS}
+        if trace:
+            raise UsageError(f"{path}: --limit and --speed belong to a trace; write them into the spec")
+        tree = _one_point(path)
     else:
         tree = {"workload": {"trace": {"file": str(path), **trace}}}
     costs = {"calibration": calibration, "cost_model": cost_model}
     tree |= {name: value for name, value in costs.items() if value is not None}
     tree["runner"] = {"graph_mode": _GRAPHS, **(tree.get("runner") or {}), **runner}
     return _dry(tree, path.name, watch)
+
+
+def _one_point(path: Path) -> Tree:
+    """The sections of a spec. Raises UsageError for axes, of which nobody could say which point is meant."""
+    tree = resolve_paths(load_tree(path), path.parent)
+    axes = [name for name in AXES if name in tree]
+    if axes:
+        raise UsageError(f"{path}: {axes[0]}: makes several points, and sizes are found for one; fix its axes")
+    try:
+        refuse_unknown_keys(PointSpec, tree, "")
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+    return tree
 
 
 def _dry(tree: dict[str, Any], name: str, watch: SizesWatch) -> SizesSource:

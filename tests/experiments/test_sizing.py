@@ -153,14 +153,35 @@ def test_requests_that_arrive_by_the_clock_make_the_same_steps_on_a_slow_host(tm
     [
         ({"budget": 1, "force": (20,)}, "do not fit the limit"),
         ({"memory_mib": 100}, "--memory: the memory of a graph is not known"),
-        ({"multiple": 0}, "--multiple: 0 is below 1"),
+        ({"multiple": 0}, "--multiple: 0 is too small; at least 1"),
         ({"run": -1}, "--run: -1 steps cannot be run"),
+        ({"maximum": 0}, "--max: 0 is too small"),
+        ({"force": (8, 0)}, "--force: 0 is too small"),
+        ({"train": 1.5}, "--train: 1.5 leaves nothing"),
+        ({"device": "sim"}, "--device: is where both lists are run; add --run STEPS"),
+        ({"device": "gpu", "run": 3}, "--device: 'gpu' is unknown; one of auto, cpu, sim, cuda"),
+        ({"limit": 3}, "closed.yaml: --limit and --speed belong to a trace"),
+        ({"maximum": 100_000}, "an eager forward of 100000 tokens lies above"),
         ({"cost_model": "llama-70b"}, "llama-70b"),
     ],
 )
 def test_what_cannot_be_is_refused(spec, options, message):
     with pytest.raises(UsageError, match=message):
         find_sizes(SizesRequest(path=spec, **options))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("workload: {regime: steady}\nrunnr: {}\n", "bad.yaml: unknown key 'runnr'; did you mean 'runner'"),
+        ("workload: {regime: steady}\ngrid: {seed: [1, 2]}\n", "bad.yaml: grid: makes several points"),
+    ],
+)
+def test_a_spec_that_says_something_else_is_refused(tmp_path, text, message):
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=message):
+        find_sizes(SizesRequest(path=path))
 
 
 def test_optimal_becomes_a_list_when_a_point_is_resolved():

@@ -22,7 +22,7 @@ def written(folder: Path, text: str, name: str = "spec.yaml") -> Path:
         ("device: sim\ndevice: cpu\n", "line 2: key 'device' is given twice"),
         ("workload:\n  seed: 1\n  seed: 2\n", "line 3: key 'seed' is given twice"),
         ("1: 2\n", "line 1: key 1 is not a text"),
-        ("- a\n", "holds list, expected a mapping"),
+        ("- a\n", "holds a list, expected a mapping"),
         ("", "holds nothing, expected a mapping"),
         ("a: [1\n", "is not YAML"),
         ("workload:\n  trace:\n    speed: .nan\n", "workload.trace.speed: nan is not a finite number"),

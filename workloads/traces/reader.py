@@ -42,9 +42,9 @@ def read_trace(
             fmt = _fill(sieve, file, path, format)
     except (OSError, EOFError, zlib.error, csv.Error) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"trace {path}: {reason}") from error
+        raise UsageError(f"trace {path}: {reason}; give a file of a trace") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"trace {path}: no text file ({error.reason} at byte {error.start})") from error
+        raise UsageError(f"trace {path}: no text file ({error.reason} at byte {error.start}); give CSV or JSON lines") from error
     return replay(path, fmt, sieve, limit, options or ReplayOptions())
 
 
@@ -63,7 +63,7 @@ def _fill(sieve: RowSieve, file: IO[str], path: Path, asked: str | None) -> Trac
     head = list(_until_rows(rows, _PEEK))
     names = dict.fromkeys(name for _, row in head if row for name in row)
     if not names:
-        raise UsageError(f"trace {path}: no readable rows in it")
+        raise UsageError(f"trace {path}: no readable rows in it; give a CSV with a header, or JSON lines")
     fmt = _choose(path, asked, container, list(names))
     for line, row in itertools.chain(head, rows):
         if row is None:
