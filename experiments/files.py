@@ -13,7 +13,14 @@ SYNCS_AT_ONCE = 8
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write `text` to a temporary file beside `path`, force it to disk, and rename it over `path`."""
+    """Write `text` to a temporary file beside `path`, force it to disk, and rename it over `path`.
+
+    A link stays one: what it leads to is replaced. A device or a pipe (/dev/null, /dev/stdout) is written to as it is.
+    """
+    if _is_stream(path):
+        path.write_text(text, encoding="utf-8")
+        return
+    path = Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("w", encoding="utf-8") as file:
@@ -25,6 +32,13 @@ def write_atomically(path: Path, text: str) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether nothing may be put in the place of `path`: root could, and /dev/null would be a file from then on."""
+    above = path.absolute().parts[1:3]
+    named = bool(above) and (above[0] == "proc" or (above[0] == "dev" and above[1:] != ("shm",)))
+    return named or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 def publish_folder(temporary: Path, final: Path, trash: Path) -> None:
