@@ -21,7 +21,9 @@ def import_(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "--out", "-o", metavar="DIR", help="Folder of the recording. [default: FILE's name.recording]"),
+        typer.Option(
+            "--output", "--out", "-o", metavar="DIR", help="Folder of the recording. [default: FILE's name.recording]"
+        ),
     ] = None,
     salvage: Annotated[
         bool, typer.Option("--salvage", help="Take what is whole of a cut or damaged trace, and say what was lost.")

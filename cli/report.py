@@ -26,7 +26,9 @@ def report(
     format_: Annotated[Format, typer.Option("--format", help="How to write it.")] = Format.HTML,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "--out", "-o", metavar="FILE", help="Where to. [html: report.html beside PATH; else: stdout]"),
+        typer.Option(
+            "--output", "--out", "-o", metavar="FILE", help="Where to. [html: report.html beside PATH; else: stdout]"
+        ),
     ] = None,
 ) -> None:
     """Report a recording, a capture or a sweep: one self-contained HTML file, or text, Markdown, JSON or trace events

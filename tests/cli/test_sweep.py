@@ -227,7 +227,7 @@ def test_an_unknown_key_a_missing_file_and_a_closed_folder(
     bad.write_text(SPEC + "lauches: 3\n")
     known = "calibration, claim, cost_model, device, measure, runner, workload"
     assert perf("sweep", bad).err == f"perf: {bad}: unknown key 'lauches'; known: {known}\n"
-    assert perf("sweep", tmp_path / "no.yaml").err == f"perf: {tmp_path / 'no.yaml'}: no such file\n"
+    assert perf("sweep", tmp_path / "no.yaml").err == f"perf: {tmp_path / 'no.yaml'}: no such file; check the path\n"
     ended = perf("sweep", spec, "--out", bad / "below")
     assert ended.code == 2
     assert "cannot be written to" in ended.err

@@ -44,7 +44,8 @@ def read_trace(
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"trace {path}: {reason}; give a file of a trace") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"trace {path}: no text file ({error.reason} at byte {error.start}); give CSV or JSON lines") from error
+        where = f"{error.reason} at byte {error.start}"
+        raise UsageError(f"trace {path}: no text file ({where}); give CSV or JSON lines") from error
     return replay(path, fmt, sieve, limit, options or ReplayOptions())
 
 
