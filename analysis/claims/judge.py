@@ -88,12 +88,8 @@ class JudgedClaim:
     premises: tuple[Judged, ...] = ()
     left_out: tuple[int, ...] = ()
     """Launches that did not meet a premise."""
-
-    @property
-    def launches(self) -> int:
-        """Launches of the figure that has most."""
-        counts = [judged.interval.launches for judged in self.findings if judged.interval is not None]
-        return max(counts, default=0)
+    launches: int = 0
+    """The others that were measured."""
 
 
 def judge(claim: Claim, data: ClaimData) -> JudgedClaim:
@@ -118,7 +114,8 @@ def judge(claim: Claim, data: ClaimData) -> JudgedClaim:
         for judged in (_at_each_speed(finding, of_speed) if finding.bound == "host" and of_speed
                        else [judge_finding(finding, kept)])
     )  # fmt: skip
-    return JudgedClaim(claim, verdict_of(findings, unmet), findings, premises, tuple(sorted(left_out)))
+    measured = len({point.launch for point in kept.points if point.turns})
+    return JudgedClaim(claim, verdict_of(findings, unmet), findings, premises, tuple(sorted(left_out)), measured)
 
 
 def _speeds(data: ClaimData) -> dict[Speed, ClaimData]:

@@ -15,9 +15,10 @@ from .claim import Bound
 from .judge import Judged, JudgedClaim, State, Verdict, by_part, verdict_of
 from .together import contradicts, judged_together, pooled
 
-Agreement = Literal["same", "contradicted", "by speed", "once", "never"]
-"""How two runs stand to one part of a claim: decided the same in both; met in one and broken in the other at the same
-speed of the core, or at different speeds only; decided in one of them; in none."""
+Agreement = Literal["same", "elsewhere", "contradicted", "by speed", "once", "never"]
+"""How two runs stand to one part of a claim: decided the same in both at the same speed of the core, or at different
+speeds only; met in one and broken in the other at the same speed, or at different speeds only; decided in one of them;
+in none."""
 
 @dataclass(frozen=True, slots=True)
 class ComparedFigure:
@@ -113,12 +114,15 @@ def _compared(first: JudgedClaim, second: JudgedClaim) -> ComparedClaim:
 
 def _agreement(one: Sequence[Judged], two: Sequence[Judged]) -> Agreement:
     """Of one part, at each speed, in both runs."""
-    if any(contradicts(*pair) for pair in zip(one, two, strict=True)):
+    pairs = list(zip(one, two, strict=True))
+    if any(contradicts(*pair) for pair in pairs):
         return "contradicted"
     decided = [_decided(one), _decided(two)]
     if not all(decided):
         return "once" if any(decided) else "never"
-    return "same" if decided[0] == decided[1] else "by speed"
+    if decided[0] != decided[1]:
+        return "by speed"
+    return "same" if any(_decided([first]) and first.state == second.state for first, second in pairs) else "elsewhere"
 
 
 def _decided(speeds: Sequence[Judged]) -> set[State]:

@@ -12,7 +12,8 @@ from .view import RunView
 from .words import filled, interval_words, name_words, part_lines, verdict_short
 
 AGREEMENT: dict[Agreement, str] = {
-    "same": "decided the same in both runs", "contradicted": "met in one run and broken in the other",
+    "same": "decided the same in both runs", "elsewhere": "decided the same in both, at different speeds of the core",
+    "contradicted": "met in one run and broken in the other",
     "by speed": "met at one speed of the core and broken at the other, in different runs",
     "once": "decided in one run, open in the other", "never": "open in both",
 }  # fmt: skip

@@ -1,5 +1,7 @@
 """Two runs of the same claims: verdicts, intervals of device times, ratios of arms for host times."""
 
+from dataclasses import replace
+
 from stepscope.analysis.blocks import Interval
 from stepscope.analysis.claims.claim import Claim, Finding
 from stepscope.analysis.claims.figures import Difference, Level, Ratio
@@ -74,6 +76,26 @@ def test_parts_are_told_apart_by_what_both_runs_say() -> None:
     assert (found.parts(), found.same_verdicts, found.same_words) == (3, 0, 0)
     # THEN what is contradicted is open together, and what one run leaves open both may decide
     assert found.claims[0].together == Verdict("holds_where", ("a", "c"), (), ("b",))
+
+
+def test_the_same_at_different_speeds_of_the_core_is_told_from_the_same_at_one() -> None:
+    # GIVEN runs on a core at full speed, on a slowed one, and mostly at full speed
+    host = Finding("f", FIGURE, "here", 60e3, None, bound="host")
+
+    def made(paces: tuple[float, ...], more_us: float = 80) -> JudgedClaim:
+        plain = launches(lambda arm, launch: round(1e3 * (100 + (more_us + launch / 10 if arm == "left" else 0))))
+        points = [
+            replace(point, turns=tuple(
+                replace(turn, pace=pace) for turn, pace in zip(point.turns, paces, strict=True)))
+            for point in plain
+        ]  # fmt: skip
+        return judge(Claim("E6", "s", "a", findings=(host,)), ClaimData(points))
+
+    full, slowed, either = made((1.0,) * 4), made((1.8,) * 4), made((1.0, 1.0, 1.0, 1.8))
+    low = made((1.8,) * 4, 20)
+    found = [compare_runs([one], [two]).claims[0].parts["here"]
+             for one, two in ((full, slowed), (full, either), (full, low), (slowed, low))]  # fmt: skip
+    assert found == ["elsewhere", "same", "by speed", "contradicted"]
 
 
 def test_a_ratio_that_a_run_does_not_have_is_none_and_no_time_in_its_place() -> None:

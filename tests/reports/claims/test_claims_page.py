@@ -106,6 +106,7 @@ def test_a_repetition_stands_beside_the_run() -> None:
         - The same verdict, with the same parts met, in 1 of 1 claims; with the same parts broken and open as well in 1.
         - Of the 2 parts of these claims:
           - decided the same in both runs: 2
+          - decided the same in both, at different speeds of the core: 0
           - met in one run and broken in the other: 0
           - met at one speed of the core and broken at the other, in different runs: 0
           - decided in one run, open in the other: 0
