@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...instrumentation.sources.arrays import ABSENT, BoolArray, LongArray, grouped, members
+from ...instrumentation.sources.arrays import ABSENT, BoolArray, LongArray, grouped, members, rows_by
 from ...instrumentation.sources.trace import OP, RANGE
 from ..intervals import intervals, length, merge, overlap
 from .gathering import KIND_GRAPH, KIND_KERNEL
@@ -122,8 +122,7 @@ def _kernels(rows: CaptureRows) -> dict[int, LongArray]:
     device = rows.device
     running = np.flatnonzero((device.kind == KIND_KERNEL) | (device.kind == KIND_GRAPH))
     spans = device.intervals
-    found = (running[own] for own in members(device.device[running]))
-    return {int(device.device[own[0]]): merge(spans[own]) for own in found}
+    return {place: merge(spans[running[own]]) for place, own in rows_by(device.device[running]).items()}
 
 
 class _IndexBuilding:

@@ -12,16 +12,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...instrumentation.sources.arrays import BoolArray, LongArray, members
-from ..intervals import length, merge, overlap
+from ...instrumentation.recording.busy import Cover, covers
+from ...instrumentation.sources.arrays import BoolArray, LongArray, rows_by
 from .gathering import KIND_COPY, KIND_GRAPH, KIND_KERNEL, KIND_MEMSET
 from .lacks import Lacks
-from .rows import CaptureRows, DeviceKey, DeviceWork, nowhere
+from .rows import CaptureRows, DeviceWork, nowhere
 
 _COMMUNICATION = re.compile(r"^(nccl|rccl)|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all", re.IGNORECASE)
 LONG_GAP_NS = 10_000
@@ -65,21 +65,19 @@ def device_figures(
     rows: CaptureRows, unseen: str | None = None, lacks: Lacks | None = None
 ) -> tuple[DeviceFigures, ...]:
     """A row a device that executed something, in order of rank and name. `unseen` as `unseen_work` gives it."""
-    communicates = np.array([_COMMUNICATION.search(name) is not None for name in (*rows.names, "")], dtype=np.bool_)
     lost = nowhere(rows)
     everywhere, known = _nulls(rows, unseen, lacks), _not_told(rows, lost)
-    return tuple(
-        replace(
-            _figures(rows.devices[place], rows.work.taken(own), communicates, unseen),
-            **(everywhere if place in lost else everywhere | known),
+    sums = _Sums(rows)
+    found = []
+    for place, own in rows_by(rows.work.device).items():
+        values = sums.of(place)
+        of_all = sums.of_all(place, rows.work.taken(own)) if unseen is None else dict.fromkeys(_OF_ALL)
+        nulls = everywhere if place in lost else everywhere | known
+        key = rows.devices[place]
+        found.append(
+            DeviceFigures(**{"device": key.device, "rank": key.rank, "unseen": unseen, **values, **of_all, **nulls})
         )
-        for place, own in by_device(rows.work)
-    )
-
-
-def by_device(work: DeviceWork) -> list[tuple[int, LongArray]]:
-    """(place, rows in their order) of all devices that have rows: one pass, however many there are."""
-    return [(int(work.device[own[0]]), own) for own in members(work.device)]
+    return tuple(found)
 
 
 _KERNELS = "kernels communication_kernels kernel_union_ns compute_union_ns communication_union_ns"
@@ -115,40 +113,59 @@ def idle_gaps(start: LongArray, end: LongArray) -> LongArray:
     return np.asarray(found[found[:, 1] > found[:, 0]], dtype=np.int64)
 
 
-def _figures(key: DeviceKey, work: DeviceWork, communicates: BoolArray, unseen: str | None) -> DeviceFigures:
-    kernel = (work.kind == KIND_KERNEL) | (work.kind == KIND_GRAPH)
-    talking = (work.kind == KIND_KERNEL) & communicates[work.name]
-    copy, memset = work.kind == KIND_COPY, work.kind == KIND_MEMSET
-    spans = work.intervals
-    kernels, memory = merge(spans[kernel]), merge(spans[copy | memset])
-    start, end = int(work.start.min()), int(work.end.max())
-    of_all = _unions(work, memory, kernels) if unseen is None else dict.fromkeys(_OF_ALL)
-    return DeviceFigures(
-        device=key.device, rank=key.rank, kernels=int((work.kind == KIND_KERNEL).sum()),
-        communication_kernels=int(talking.sum()), graph_replays=int((work.kind == KIND_GRAPH).sum()),
-        memsets=int(memset.sum()), copies=int(copy.sum()), window_start_ns=start, window_ns=end - start,
-        kernel_union_ns=length(kernels), compute_union_ns=length(spans[kernel & ~talking]),
-        communication_union_ns=length(spans[talking]), memcpy_union_ns=length(spans[copy]),
-        memset_union_ns=length(spans[memset]), memory_union_ns=length(memory), unseen=unseen, **of_all,
-    )
+class _Sums:
+    """Counts and unions of every device, made in one pass over all rows."""
+
+    def __init__(self, rows: CaptureRows) -> None:
+        work = rows.work
+        communicates = np.array([_COMMUNICATION.search(name) is not None for name in (*rows.names, "")], dtype=np.bool_)
+        is_kernel, is_graph = work.kind == KIND_KERNEL, work.kind == KIND_GRAPH
+        talking = is_kernel & communicates[work.name]
+        copy, memset = work.kind == KIND_COPY, work.kind == KIND_MEMSET
+        ran = is_kernel | is_graph
+        self._work, self._count = work, len(rows.devices)
+        everything = self._cover(ran | copy | memset)
+        self._busy, self._ran, self._memory = everything.busy_ns, self._union(ran), self._union(copy | memset)
+        self._columns = {
+            "kernels": self._rows(is_kernel), "communication_kernels": self._rows(talking),
+            "graph_replays": self._rows(is_graph), "memsets": self._rows(memset), "copies": self._rows(copy),
+            "window_start_ns": everything.first_ns, "window_ns": everything.window_ns, "kernel_union_ns": self._ran,
+            "compute_union_ns": self._union(ran & ~talking), "communication_union_ns": self._union(talking),
+            "memcpy_union_ns": self._union(copy), "memset_union_ns": self._union(memset),
+            "memory_union_ns": self._memory,
+        }  # fmt: skip
+
+    def _cover(self, chosen: BoolArray) -> Cover:
+        return covers(self._work.device[chosen], self._work.start[chosen], self._work.end[chosen], self._count)
+
+    def _union(self, chosen: BoolArray) -> LongArray:
+        return self._cover(chosen).busy_ns
+
+    def _rows(self, chosen: BoolArray) -> LongArray:
+        return np.bincount(self._work.device[chosen], minlength=self._count)
+
+    def of(self, place: int) -> dict[str, Any]:
+        """Fields of one device that hold whatever else ran."""
+        return {name: int(values[place]) for name, values in self._columns.items()}
+
+    def of_all(self, place: int, work: DeviceWork) -> dict[str, Any]:
+        """The fields that only all the work of a device tells. What lies in both of two unions is their sum less the
+        union of both, which is busy."""
+        window, busy = int(self._columns["window_ns"][place]), int(self._busy[place])
+        memory = int(self._memory[place])
+        under = memory + int(self._ran[place]) - busy
+        idle = idle_gaps(work.start, work.end)
+        lengths = idle[:, 1] - idle[:, 0]
+        return {
+            "busy_ns": busy, "idle_ns": window - busy,
+            "idle_pct": round(100 * (window - busy) / window, 3) if window else None,
+            "memory_under_kernels_ns": under, "memory_alone_ns": memory - under, "gaps": len(idle),
+            "gap_max_ns": int(lengths.max()) if len(idle) else 0,
+            "gaps_10us_or_longer": int((lengths >= LONG_GAP_NS).sum()),
+        }
 
 
 _OF_ALL = (
     "busy_ns", "idle_ns", "idle_pct", "memory_under_kernels_ns", "memory_alone_ns", "gaps", "gap_max_ns",
     "gaps_10us_or_longer",
 )  # fmt: skip
-
-
-def _unions(work: DeviceWork, memory: LongArray, kernels: LongArray) -> dict[str, Any]:
-    """The figures that only all the work of a device tells; `memory` and `kernels` are merged."""
-    under = overlap(memory, kernels)
-    idle = idle_gaps(work.start, work.end)
-    lengths = idle[:, 1] - idle[:, 0]
-    window, busy_ns = int(work.end.max() - work.start.min()), length(work.intervals)
-    return {
-        "busy_ns": busy_ns, "idle_ns": window - busy_ns,
-        "idle_pct": round(100 * (window - busy_ns) / window, 3) if window else None,
-        "memory_under_kernels_ns": under, "memory_alone_ns": length(memory) - under, "gaps": len(idle),
-        "gap_max_ns": int(lengths.max()) if len(idle) else 0,
-        "gaps_10us_or_longer": int((lengths >= LONG_GAP_NS).sum()),
-    }

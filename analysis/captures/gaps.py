@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...instrumentation.sources.arrays import BoolArray, LongArray, grouped, members
-from ...instrumentation.sources.nesting import depths, in_order, parents, segments
-from ...instrumentation.sources.trace import HOST_KINDS, OVERHEAD
-from ..intervals import merge, overlap
-from .devices import by_device, idle_gaps
+from ...instrumentation.sources.arrays import BoolArray, LongArray, rows_by
+from ..intervals import overlap
+from .devices import idle_gaps
 from .gathering import KIND_COPY
+from .host_time import HostTime, ThreadTime, covered
 from .launches import Launches
 from .rows import CaptureRows, DeviceWork
 
-LONGEST = 30
+LONGEST, LONGEST_OF_MANY = 30, 3
+FEW_DEVICES = 64
 DEVICE_KIND_NAMES = ("kernel", "memset", "graph", "copy")
 
 
@@ -74,52 +74,27 @@ def gap_figures(rows: CaptureRows, launches: Launches, unseen: str | None = None
     no row (`unseen`): what looks like a gap may hold it."""
     if unseen is not None:
         return ()
-    host = _HostTime(rows)
-    return tuple(_device(rows, launches, host, place, own) for place, own in by_device(launches.work))
+    host = HostTime(rows)
+    found = rows_by(launches.work.device)
+    most = LONGEST if len(found) <= FEW_DEVICES else LONGEST_OF_MANY
+    return tuple(_device(rows, launches, host, own, most) for own in found.values())
 
 
-def _device(rows: CaptureRows, launches: Launches, host: _HostTime, place: int, chosen: LongArray) -> GapFigures:
+def _device(rows: CaptureRows, launches: Launches, host: HostTime, chosen: LongArray, most: int) -> GapFigures:
     work, call = launches.work.taken(chosen), launches.call[chosen]
     gaps = _gaps(rows, work, call)
     idle, length = gaps.idle, gaps.idle[:, 1] - gaps.idle[:, 0]
     thread = _main_thread(rows, call)
-    own = _overlapping(rows, host.of_thread(thread), idle)
-    overhead = host.overhead(np.unique(work.process))
-    key = rows.devices[place]
+    during, overhead = host.of_thread(thread), host.overhead(np.unique(work.process))
+    key = rows.devices[work.device[0]]
     known = gaps.known.any()
     return GapFigures(
         device=key.device, rank=key.rank, gaps=len(idle), idle_ns=int(length.sum()),
         late_ns=int(gaps.late[gaps.known].sum()) if known or not len(idle) else None,
         late_known_ns=int(length[gaps.known].sum()), overhead_ns=None if overhead is None else overlap(idle, overhead),
-        thread=rows.threads[thread] if thread >= 0 else None, host=_shares(rows, own, idle, int(length.sum())),
-        longest=_longest(rows, work, gaps, own, overhead),
+        thread=rows.threads[thread] if thread >= 0 else None, host=_shares(during, idle, int(length.sum())),
+        longest=_longest(rows, work, gaps.most(most), during, overhead),
     )
-
-
-class _HostTime:
-    """Host rows by thread, and the profiler's own work by process: looked up once for all devices."""
-
-    def __init__(self, rows: CaptureRows) -> None:
-        self._rows = rows
-        working = np.flatnonzero(rows.host.kind != OVERHEAD)
-        found = (working[own] for own in members(rows.host.thread[working]))
-        self._threads = {int(rows.host.thread[own[0]]): own for own in found}
-        self._own_work = np.flatnonzero(rows.host.kind == OVERHEAD)
-        self._known: dict[tuple[int, ...], LongArray] = {}
-
-    def of_thread(self, thread: int) -> LongArray:
-        """What the thread did; the profiler's own work is not its."""
-        return self._threads.get(thread, self._own_work[:0])
-
-    def overhead(self, processes: LongArray) -> LongArray | None:
-        """When the profiler was at work in these processes; None where the capture has no rows of that."""
-        if not len(self._own_work):
-            return None
-        key = tuple(processes.tolist())
-        if key not in self._known:
-            chosen = self._own_work[np.isin(self._rows.host.process[self._own_work], processes)]
-            self._known[key] = merge(self._rows.host.taken(chosen).intervals)
-        return self._known[key]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,6 +105,11 @@ class _Gaps:
     following: LongArray
     late: LongArray
     known: BoolArray
+
+    def most(self, count: int) -> _Gaps:
+        """The `count` longest, the longest first."""
+        kept = np.argsort(self.idle[:, 0] - self.idle[:, 1], kind="stable")[:count]
+        return _Gaps(self.idle[kept], self.following[kept], self.late[kept], self.known[kept])
 
 
 def _gaps(rows: CaptureRows, work: DeviceWork, call: LongArray) -> _Gaps:
@@ -151,90 +131,27 @@ def _main_thread(rows: CaptureRows, call: LongArray) -> int:
     return int(threads[np.argmax(counts)])
 
 
-def _overlapping(rows: CaptureRows, own: LongArray, idle: LongArray) -> LongArray:
-    """Those of the host rows that overlap a gap, outer ones first."""
-    host = rows.host
-    own = own[_covered(idle, host.start[own], host.end[own]) > 0]
-    return own[in_order(host.start[own], host.end[own])]
-
-
-def _covered(idle: LongArray, start: LongArray, end: LongArray) -> LongArray:
-    """Idle time within each [start, end): gaps are sorted and disjoint, so running totals tell."""
-    if not len(idle):
-        return np.zeros(len(start), dtype=np.int64)
-    total = np.concatenate(([0], np.cumsum(idle[:, 1] - idle[:, 0])))
-
-    def until(time: LongArray) -> LongArray:
-        place = np.searchsorted(idle[:, 0], time, side="right")
-        over = np.maximum(idle[np.maximum(place - 1, 0), 1] - time, 0)
-        return total[place] - np.where(place > 0, over, 0)
-
-    return until(end) - until(start)
-
-
-def _innermost(rows: CaptureRows, own: LongArray, idle: LongArray) -> tuple[LongArray, LongArray]:
-    """(host row, idle time during which it was the innermost): its own less that of what it directly contains.
-
-    Where ranges cross instead of nesting that would count twice; then time is cut into pieces.
-    """
-    start, end = rows.host.start[own], rows.host.end[own]
-    inside = _covered(idle, start, end)
-    parent = parents(start, end, depths(start, end))
-    alone = inside.copy()
-    np.subtract.at(alone, parent[parent >= 0], inside[parent >= 0])
-    if (alone >= 0).all() and (end[parent[parent >= 0]] >= end[parent >= 0]).all():
-        return own, alone
-    begin, finish, row = segments(start, end)
-    return own[row], _covered(idle, begin, finish)
-
-
-def _shares(rows: CaptureRows, own: LongArray, idle: LongArray, idle_ns: int) -> tuple[HostShare, ...]:
-    host, found = rows.host, []
-    row, alone = _innermost(rows, own, idle)
-    if len(row):
-        group, head = grouped(host.kind[row], host.name[row])
-        sums = np.zeros(len(head), dtype=np.int64)
-        np.add.at(sums, group, alone)
-        for number, place in enumerate(head.tolist()):
-            if sums[number]:
-                found.append((HOST_KINDS[host.kind[row[place]]], rows.names[host.name[row[place]]], int(sums[number])))
-    rest = idle_ns - int(alone.sum())
-    shares = [HostShare(kind, name, time, time / idle_ns) for kind, name, time in found]
+def _shares(during: ThreadTime, idle: LongArray, idle_ns: int) -> tuple[HostShare, ...]:
+    found = during.within(idle)
+    shares = [HostShare(kind, name, time, time / idle_ns) for (kind, name), time in found]
+    rest = idle_ns - sum(time for _, time in found)
     if rest:
         shares.append(HostShare(None, None, rest, rest / idle_ns))
     return tuple(sorted(shares, key=lambda share: (-share.idle_ns, share.name or "")))
 
 
 def _longest(
-    rows: CaptureRows, work: DeviceWork, gaps: _Gaps, own: LongArray, overhead: LongArray | None
+    rows: CaptureRows, work: DeviceWork, gaps: _Gaps, during: ThreadTime, overhead: LongArray | None
 ) -> tuple[Gap, ...]:
-    length = gaps.idle[:, 1] - gaps.idle[:, 0]
     found = []
-    for place in np.argsort(-length, kind="stable")[:LONGEST].tolist():
-        row, idle = gaps.following[place], gaps.idle[place]
+    during_overhead = None if overhead is None else covered(overhead, *gaps.idle.T).tolist()
+    for place, idle in enumerate(gaps.idle):
+        row = gaps.following[place]
         name = rows.names[work.name[row]] if work.kind[row] != KIND_COPY else None
         late = int(gaps.late[place]) if gaps.known[place] else None
-        during = _during(rows, own, idle)
+        kind, host = during.most_of(idle) or (None, None)
         found.append(
-            Gap(int(idle[0]), int(length[place]), DEVICE_KIND_NAMES[work.kind[row]], name, late, *during,
-                None if overhead is None else overlap(idle, overhead))
+            Gap(int(idle[0]), int(idle[1] - idle[0]), DEVICE_KIND_NAMES[work.kind[row]], name, late, kind, host,
+                None if during_overhead is None else during_overhead[place])
         )  # fmt: skip
     return tuple(found)
-
-
-def _during(rows: CaptureRows, own: LongArray, gap: LongArray) -> tuple[str | None, str | None]:
-    """(kind, name) of what the thread was in for most of the gap."""
-    host = rows.host
-    near = own[(host.start[own] < gap[1]) & (host.end[own] > gap[0])]
-    begin, finish, row = segments(host.start[near], host.end[near])
-    shared = np.minimum(finish, gap[1]) - np.maximum(begin, gap[0])
-    row, shared = near[row[shared > 0]], shared[shared > 0]
-    if not len(row):
-        return None, None
-    group, head = grouped(host.kind[row], host.name[row])
-    sums = np.zeros(len(head), dtype=np.int64)
-    np.add.at(sums, group, shared)
-    most = int(np.argmax(sums))
-    if int(sums[most]) < int(gap[1] - gap[0]) - int(sums.sum()):
-        return None, None
-    return HOST_KINDS[host.kind[row[head[most]]]], rows.names[host.name[row[head[most]]]]

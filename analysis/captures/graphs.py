@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...instrumentation.sources.arrays import ABSENT, LongArray, grouped, members
+from ...instrumentation.sources.arrays import ABSENT, LongArray, grouped, rows_by
 from ..stats import median
 from .gathering import KIND_COPY, KIND_GRAPH, KIND_KERNEL
 from .lacks import Lacks
@@ -50,12 +50,11 @@ class GraphFigures:
 def graph_figures(rows: CaptureRows, launches: Launches, lacks: Lacks) -> tuple[GraphFigures, ...]:
     """A row a process that executed something on a device."""
     called = np.flatnonzero(launches.is_graph_launch)
-    calls = {int(rows.host.process[called[own[0]]]): called[own] for own in members(rows.host.process[called])}
+    calls = {place: called[own] for place, own in rows_by(rows.host.process[called]).items()}
     steps = _Steps(rows, launches)
     nulls = _nulls(lacks)
     found = []
-    for own in members(launches.work.process):
-        place = int(launches.work.process[own[0]])
+    for place, own in rows_by(launches.work.process).items():
         figures = _figures(rows, launches, own, calls.get(place, called[:0]))
         graph_steps, eager_steps = steps.of(place)
         found.append(replace(replace(figures, graph_steps=graph_steps, eager_steps=eager_steps), **nulls))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...instrumentation.sources.arrays import BoolArray, LongArray, blocks, filled
+from ...instrumentation.sources.arrays import BoolArray, LongArray, filled, rows_by
 from ...instrumentation.sources.calls import call_of
 from ...instrumentation.sources.links import calls_of
 from ...instrumentation.sources.nesting import segments
@@ -46,10 +46,9 @@ def range_at(rows: CaptureRows, thread: LongArray, time: LongArray) -> LongArray
     host = rows.host
     found = filled(len(time), -1)
     ranges = np.flatnonzero(host.kind == RANGE)
-    ranges = ranges[np.argsort(host.thread[ranges], kind="stable")]
-    for first, stop in blocks(host.thread[ranges]):
-        own = ranges[first:stop]
-        wanted = np.flatnonzero(thread == host.thread[own[0]])
+    asking = rows_by(thread)
+    for number, rows_ in rows_by(host.thread[ranges]).items():
+        own, wanted = ranges[rows_], asking.get(number, rows_[:0])
         if len(wanted):
             begin, end, row = segments(host.start[own], host.end[own])
             place = np.searchsorted(begin, time[wanted], side="right") - 1

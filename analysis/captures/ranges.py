@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...instrumentation.sources.arrays import LARGEST, BoolArray, LongArray, blocks, grouped
+from ...instrumentation.sources.arrays import LARGEST, BoolArray, LongArray, blocks, grouped, rows_by
 from ...instrumentation.sources.trace import OP, RANGE
 from .gathering import KIND_GRAPH
 from .lacks import Lacks
@@ -156,8 +156,9 @@ def _windows(rows: CaptureRows, calls: LongArray, uses: LongArray) -> tuple[Long
     """[low, high) of the calls, in their order, that began inside each range on its thread."""
     host = rows.host
     low, high = np.zeros(len(uses), dtype=np.int64), np.zeros(len(uses), dtype=np.int64)
+    by_thread = rows_by(host.thread[uses])
     for first, stop in blocks(host.thread[calls]):
-        chosen = np.flatnonzero(host.thread[uses] == host.thread[calls[first]])
+        chosen = by_thread.get(int(host.thread[calls[first]]), uses[:0])
         start = host.start[calls[first:stop]]
         low[chosen] = first + np.searchsorted(start, host.start[uses[chosen]], side="left")
         high[chosen] = first + np.searchsorted(start, host.end[uses[chosen]], side="left")

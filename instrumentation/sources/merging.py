@@ -16,32 +16,35 @@ def merge_traces(traces: Sequence[Trace]) -> Trace:
     if len(traces) == 1:
         return traces[0]
     names, devices = Names(), Names()
-    host, device, copies = HostRows(), DeviceRows(), CopyRows()
+    host: list[HostRows] = []
+    device: list[DeviceRows] = []
+    copies: list[CopyRows] = []
     processes: list[CapturedProcess] = []
     for trace in traces:
         shift, name = len(processes), names.codes(trace.names)
         place = devices.codes(trace.devices)
-        host = host.joined(
+        host.append(
             replace(
                 trace.host, process=trace.host.process + shift, name=_renamed(trace.host.name, name),
                 domain=_renamed(trace.host.domain, name),
             )
         )
-        device = device.joined(
+        device.append(
             replace(
                 trace.device, process=trace.device.process + shift, name=_renamed(trace.device.name, name),
                 device=_renamed(trace.device.device, place),
             )
         )
-        copies = copies.joined(
+        copies.append(
             replace(trace.copies, process=trace.copies.process + shift, device=_renamed(trace.copies.device, place))
         )
         processes += trace.processes
     first = traces[0]
     absent = set(first.absent).intersection(*(trace.absent for trace in traces))
     return replace(
-        first, processes=_told_apart(processes), devices=devices.texts(), names=names.texts(), host=host,
-        device=device, copies=copies, absent=tuple(sorted(absent)), facts={**first.facts, "files": len(traces)},
+        first, processes=_told_apart(processes), devices=devices.texts(), names=names.texts(),
+        host=host[0].joined(*host[1:]), device=device[0].joined(*device[1:]), copies=copies[0].joined(*copies[1:]),
+        absent=tuple(sorted(absent)), facts={**first.facts, "files": len(traces)},
         notes=tuple(dict.fromkeys((*_of_clocks(traces), *(note for trace in traces for note in trace.notes)))),
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .arrays import LongArray, blocks, empty, filled
+from .arrays import LongArray, blocks, empty, filled, rows_by
 from .nesting import segments
 from .phase_maps import PHASES, PhaseMap
 from .trace import RANGE, Trace
@@ -34,10 +34,12 @@ class PhaseSegments:
     def at(self, process: LongArray, thread: LongArray, time: LongArray) -> LongArray:
         """Place in PHASES of each moment of a thread, -1 where no phase is open there."""
         found = filled(len(time), -1)
+        wanted = rows_by(process)
         for first, stop in blocks(self.process):
+            own = wanted.get(int(self.process[first]), empty())
             for begin, finish in blocks(self.thread[first:stop]):
                 lo, hi = first + begin, first + finish
-                chosen = np.flatnonzero((process == self.process[lo]) & (thread == self.thread[lo]))
+                chosen = own[thread[own] == self.thread[lo]]
                 place = lo + np.searchsorted(self.start[lo:hi], time[chosen], side="right") - 1
                 inside = (place >= lo) & (time[chosen] < self.end[np.maximum(place, lo)])
                 found[chosen[inside]] = self.phase[place[inside]]

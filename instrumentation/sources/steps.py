@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .arrays import BoolArray, LongArray, blocks, empty, filled
+from .arrays import BoolArray, LongArray, blocks, empty, filled, rows_by
 from .cycles import cycle_starts
 from .markers import FAMILIES, Marker, marker_of
 from .nesting import depths, in_order
@@ -49,14 +49,15 @@ class Steps:
         A thread that marks no steps itself (a backward pass, a copier) works for the steps of its process.
         """
         found = filled(len(time), -1)
+        wanted = rows_by(process)
         for first, stop in blocks(self.process):
-            own = process == self.process[first]
+            own = wanted.get(int(self.process[first]), empty())
             rows = np.arange(first, stop, dtype=np.int64)
-            marking = np.unique(self.thread[first:stop])
-            for mark in marking.tolist():
-                chosen = own & (thread == mark)
-                found[chosen] = self._within(rows[self.thread[rows] == mark], time[chosen])
-            others = own & ~np.isin(thread, marking)
+            marking = rows_by(self.thread[first:stop])
+            for mark, marked in marking.items():
+                chosen = own[thread[own] == mark]
+                found[chosen] = self._within(rows[marked], time[chosen])
+            others = own[~np.isin(thread[own], list(marking))]
             found[others] = self._within(rows, time[others])
         return found
 

@@ -24,7 +24,8 @@ from .collect import Collector
 
 _LABELLED = re.compile(r"(.*?\D)?(\d{1,9})", re.DOTALL)
 _NUMBER = re.compile(r"\D*(\d{1,6})\D*", re.DOTALL)
-_MANY = 256
+_MANY = 16_384
+"""Two rows a rank (its threads', its GPU's) of some thousand ranks. More pids than that are damaged ones."""
 _CLEAR = 0.9
 _UNTOLD = Note(
     "spans", "correlation",
@@ -114,12 +115,26 @@ def _owners(parts: Sequence[_Part]) -> dict[str, LongArray] | None:
     return found
 
 
-def _launcher(part: _Part, owners: Mapping[str, LongArray]) -> str | None:
+class _IdsOfOne:
+    """Correlation ids that the calls of one process have and of no other, with its place among the owners."""
+
+    def __init__(self, owners: Mapping[str, LongArray]) -> None:
+        ids = np.concatenate(list(owners.values()))
+        owner = np.repeat(np.arange(len(owners)), [len(calls) for calls in owners.values()])
+        found, first, counts = np.unique(ids, return_index=True, return_counts=True)
+        self._ids, self._owner, self._count = found[counts == 1], owner[first[counts == 1]], len(owners)
+
+    def votes(self, ids: LongArray) -> LongArray:
+        """How many of the ids belong to each owner alone."""
+        owner = self._owner[np.isin(self._ids, ids, assume_unique=True)]
+        return np.bincount(owner, minlength=self._count)
+
+
+def _launcher(part: _Part, owners: Mapping[str, LongArray], ids: _IdsOfOne) -> str | None:
     """Whose calls launched the work of a GPU's row; None where the ids do not tell."""
     if part.owner in owners:
         return part.owner
-    has = np.stack([np.isin(part.work, calls) for calls in owners.values()])
-    votes = has[:, has.sum(axis=0) == 1].sum(axis=1)
+    votes = ids.votes(part.work)
     best = int(votes.argmax())
     return tuple(owners)[best] if votes[best] and votes[best] >= _CLEAR * votes.sum() else None
 
@@ -137,7 +152,8 @@ def _placed(whole: Trace, merged: Trace, parts: Sequence[_Part], owners: Mapping
     lost = len(listed)
     places = {owner: place for place, owner in enumerate(listed)}
     of_host = np.array([places.get(part.owner, lost) for part in parts], dtype=np.int64)
-    launchers = [_launcher(part, owners) if len(part.work) else None for part in parts]
+    ids = _IdsOfOne(owners)
+    launchers = [_launcher(part, owners, ids) if len(part.work) else None for part in parts]
     of_work = np.array([lost if own is None else places[own] for own in launchers], dtype=np.int64)
     untold = any(own is None and len(part.work) for own, part in zip(launchers, parts, strict=True))
     host: HostRows = replace(merged.host, process=of_host[merged.host.process])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ....errors import MeasurementError, UsageError
 from ..arrays import FURTHEST_NS
+from ..hosts import check_devices
 from ..links import lacks_kernels
 from ..merging import merge_traces
 from ..trace import CapturedProcess, Note, Rows, Trace
@@ -59,6 +60,7 @@ def _read_one(path: Path, salvage: bool) -> Trace:
     )  # fmt: skip
     if may_be_merged(collector):
         trace = _taken_apart(trace, path, salvage)
+    check_devices(trace, path, "the device of its events")
     return replace(trace, host=trace.host.moved(base), device=trace.device.moved(base), copies=trace.copies.moved(base))
 
 

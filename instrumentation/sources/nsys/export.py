@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ....errors import MeasurementError, UsageError
+from ..hosts import check_devices
 from ..links import lacks_kernels
 from ..trace import CALLS as KINDS_OF_CALLS
 from ..trace import KERNEL, RANGE, CopyRows, DeviceRows, HostRows, Note, Trace
@@ -60,13 +61,15 @@ def _read(database: Database, path: Path) -> Trace:
     host = host.joined(range_rows(reading), overhead_rows(reading))
     host, device, copies = _settled(reading, host, device, copies)
     device, copies, devices = place_devices(reading, device, copies)
-    return Trace(
+    trace = Trace(
         source="nsys", processes=reading.processes.listed(), devices=devices, names=reading.names.texts(),
         host=host, device=device, copies=copies, clock="session",
         absent=_absent(host, device, copies),
         environment=about.environment(database), facts=about.facts(database) | {"invalid_rows": dict(reading.invalid)},
         notes=(*about.diagnostics(database), *_invalid(reading)),
     )
+    check_devices(trace, path, "deviceId")
+    return trace
 
 
 def _absent(host: HostRows, device: DeviceRows, copies: CopyRows) -> tuple[str, ...]:
