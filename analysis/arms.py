@@ -20,7 +20,7 @@ from fractions import Fraction
 import pandas as pd
 
 from .blocks import Block, Interval, Launches, compare, over_launches
-from .pace import PACE
+from .pace import PACE, pipelined
 from .stats import Number, exact
 from .summary import Summary
 from .tables import records
@@ -105,7 +105,7 @@ def _text(value: object) -> str:
 def _figures(
     arms: Mapping[str, list[ArmPoint]], metric: str, timed: Mapping[str, list[ArmPoint]]
 ) -> dict[str, Number | None]:
-    metric = _pace_if_all(arms) or metric
+    metric = PACE if _pipelined(arms) else metric
     period = {arm: _mean(arms.get(arm, []), metric) for arm in ARMS}
     copy = _copy(timed)
     found: dict[str, Fraction | None] = {f"{arm}_ns": value for arm, value in period.items()}
@@ -125,10 +125,10 @@ def _figures(
     return {name: None if value is None else exact(value) for name, value in found.items()}
 
 
-def _pace_if_all(arms: Mapping[str, list[ArmPoint]]) -> str | None:
-    """The metric of the pace, where every point of every arm has one: single periods of pipelined steps are none."""
-    paces = [point.summary.metrics.get(PACE) for points in arms.values() for point in points]
-    return PACE if paces and None not in paces else None
+def _pipelined(arms: Mapping[str, list[ArmPoint]]) -> bool:
+    """Whether steps of any point are, and all have a pace."""
+    metrics = [point.summary.metrics for points in arms.values() for point in points]
+    return any(map(pipelined, metrics)) and all(one.get(PACE) is not None for one in metrics)
 
 
 def _in_turns(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from .pace import PACE
+from .pace import step_ns
 from .phases import CLOSING_LIMIT, HOST_PHASES
 from .stats import Number
 from .summary import Summary
@@ -42,14 +42,8 @@ def findings(summary: Summary) -> list[Finding]:
     return sorted(found, key=lambda finding: -finding.weight)
 
 
-def _step_ns(summary: Summary) -> Number | None:
-    """What a step takes: the pace where steps are pipelined, else the median period."""
-    pace = summary.metrics.get(PACE)
-    return summary.metrics.get("period_p50_ns") if pace is None else pace
-
-
 def _of_period(summary: Summary, value: Number | None) -> float:
-    period = _step_ns(summary)
+    period = step_ns(summary.metrics)
     return abs(value) / period if value is not None and period else 0.0
 
 
@@ -98,7 +92,7 @@ def _copy(summary: Summary) -> Iterator[Finding]:
     else:
         small = _of_period(summary, step) < NEGLIGIBLE_SHARE
         yield Finding(2, "copy_costs_no_period" if small else "copy_costs_period", _of_period(summary, step), {
-            "exposed_step_ns": step, "period_ns": _step_ns(summary),
+            "exposed_step_ns": step, "period_ns": step_ns(metrics),
         })
 
 

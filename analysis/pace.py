@@ -14,7 +14,7 @@ Over windows of six it lay 0.3 % below the mean. The mean is the pace, too, but 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -23,8 +23,8 @@ from .columns import LongArray
 from .stats import Number, exact, mean, median
 from .tables import Process, TableSource, processes
 
-PACE = "pace_ns"
-"""The metric's name, in summaries and in the gate."""
+PACE, PERIOD, IN_FLIGHT = "pace_ns", "period_p50_ns", "steps_in_flight"
+"""The metrics' names, in summaries and in the gate."""
 
 
 def window_of(steps_in_flight: int) -> int:
@@ -58,19 +58,23 @@ def pace_of_blocks_ns(blocks_ns: Iterable[Sequence[int] | LongArray], window: in
     return exact(Fraction(middle) / window)
 
 
-OWN_TOKENS = "a step waits for its own tokens: its median period is its pace"
-
-
-def recorded_pace_ns(recording: TableSource) -> tuple[Number | None, str | None]:
-    """The pace of the counted steps of a recording, over the windows of steps that followed one another; or None and
-    the reason: steps that wait for their own tokens, or no period.
+def recorded_pace_ns(recording: TableSource) -> Number | None:
+    """The pace of the counted steps of a recording, over the windows of steps that followed one another; None without
+    a period. Of steps that wait for their own tokens by windows of six as well: to be held against pipelined ones.
     """
-    parts = processes(recording)
-    window = window_of(max(map(steps_in_flight, parts), default=1))
-    pace = pace_of_blocks_ns([block for process in parts for block in _blocks(process)], window)
-    if pace is None:
-        return None, "no counted step has a period"
-    return (pace, None) if window > 1 else (None, OWN_TOKENS)
+    window = max(WINDOW, window_of(most_in_flight([recording])))
+    return pace_of_blocks_ns([block for process in processes(recording) for block in _blocks(process)], window)
+
+
+def step_ns(metrics: Mapping[str, Number | None]) -> Number | None:
+    """Of a summary's metrics, what a step takes: the pace where steps are pipelined, else the median period."""
+    return metrics.get(PACE if pipelined(metrics) else PERIOD)
+
+
+def pipelined(metrics: Mapping[str, Number | None]) -> bool:
+    """Whether a step began before the tokens of another were back. A gate's result has the pace of such steps only."""
+    known = metrics.get(IN_FLIGHT)
+    return metrics.get(PACE) is not None if known is None else known > 1
 
 
 def _blocks(process: Process) -> list[LongArray]:
@@ -80,6 +84,11 @@ def _blocks(process: Process) -> list[LongArray]:
     order = np.argsort(numbers[known], kind="stable")
     numbers, periods = numbers[known][order], periods[known][order]
     return np.split(periods, np.flatnonzero(np.diff(numbers) != 1) + 1) if len(periods) else []
+
+
+def most_in_flight(recordings: Iterable[TableSource]) -> int:
+    """Steps on their way at once, in the recording that has most."""
+    return max((steps_in_flight(process) for one in recordings for process in processes(one)), default=1)
 
 
 def steps_in_flight(process: Process) -> int:

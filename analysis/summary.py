@@ -13,7 +13,7 @@ from .costs import calibrated
 from .exposure import exposure
 from .gaps import gaps
 from .overlap import PARTNERS, copy_overlap
-from .pace import PACE, recorded_pace_ns
+from .pace import IN_FLIGHT, PACE, PERIOD, most_in_flight, recorded_pace_ns
 from .padding import padding
 from .phases import DEVICE_FIGURES, HOST_PHASES, phase_summary
 from .pinned import pinned_reuse
@@ -96,11 +96,11 @@ def _steps(row: _Row, recording: Replays) -> None:
     period = _values(recording, "steps", "period_ns")
     why = _why(recording, "steps", "period_ns", "no counted step has a period")
     for name, value in (
-        ("period_p50_ns", median(period)), ("period_p10_ns", quantile(period, 10)),
+        (PERIOD, median(period)), (PACE, recorded_pace_ns(recording)), ("period_p10_ns", quantile(period, 10)),
         ("period_p90_ns", quantile(period, 90)), ("period_p99_ns", quantile(period, 99)),
     ):
         row.put(name, value, why)
-    row.put(PACE, *recorded_pace_ns(recording))
+    row.put(IN_FLIGHT, most_in_flight([recording]) if len(period) else None, why)
     for column in ("latency_ns", "host_busy_ns", "host_wait_ns"):
         otherwise = f"no counted step has {column}"
         found = median(_values(recording, "steps", column))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..analysis.gate.block_values import DEVICE, EXPOSED, PACE, PERIOD
+from ..analysis.gate.block_values import DEVICE, EXPOSED
 from ..analysis.gate.direction import COUNTED, UNKNOWN_DIRECTION, is_time, less_is_better
 from ..analysis.gate.exact import EXACT, judge_exact
 from ..analysis.gate.fingerprint import differences, told
@@ -19,6 +19,7 @@ from ..analysis.gate.result import GateResult, Levels, level_of
 from ..analysis.gate.suite import judge_suite
 from ..analysis.gate.verdict import Reason, Verdict
 from ..analysis.history.series import Stored
+from ..analysis.pace import PACE, PERIOD, pipelined
 from ..errors import UsageError
 from .distinct import refuse_copies, refuse_same_paths
 from .history_store import files_of, read_stored
@@ -28,7 +29,7 @@ TIMED = (
     "preprocess_span_p50_ns", "forward_span_p50_ns", "sample_span_p50_ns", DEVICE, "table_copy_p50_ns", EXPOSED,
 )  # fmt: skip
 """Of a summary of ours: `TIMED` by the prediction interval, `COUNTED` exactly against the newest stored result. The
-median period is not judged where there is a pace."""
+median period is not judged where steps are pipelined, their pace is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,9 @@ def _of_point(point: str, stored: Sequence[Result], head: Result, request: Histo
 def _chosen(names: Iterable[str], point: str, stored: Iterable[Result], head: Result) -> list[str]:
     """Where nobody chooses: what any result has, and one figure for what a step takes."""
     known = [metric for metric in _default(names) if _anywhere(point, metric, stored, head)]
-    return [metric for metric in known if metric != PERIOD] if PACE in known else known
+    both = [{metric: value for (at, metric), value in one.values.items() if at == point} for one in (*stored, head)]
+    other = PERIOD if any(map(pipelined, both)) else PACE
+    return [metric for metric in known if metric != other]
 
 
 def _judge(point: str, metric: str, stored: Sequence[Result], head: Result, limits: Limits) -> PointVerdict:

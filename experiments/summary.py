@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..analysis import summarise
 from ..analysis.columns import Columns
-from ..analysis.pace import PACE, recorded_pace_ns
+from ..analysis.pace import IN_FLIGHT, PACE, PERIOD, most_in_flight, recorded_pace_ns
 from ..analysis.stats import median
 from ..instrumentation.recording.reader import Recording
 
@@ -23,14 +23,15 @@ def figures_of(recording: Recording) -> tuple[Metrics, dict[str, str]]:
     return dict(summary.metrics), dict(summary.reasons)
 
 
-def block_figures(recording: Recording) -> tuple[Metrics, dict[str, str]]:
-    """The few figures of a point whose blocks are what is kept, and why one is None."""
+def block_figures(recording: Recording) -> Metrics:
+    """The few figures of a point whose blocks are what is kept."""
     rows = Columns(recording.table("steps"))
     values, known = rows.ints("period_ns")
     counted = known & ~rows.flags("warmup", null=True)
-    pace, why = recorded_pace_ns(recording)
-    metrics = {"period_p50_ns": median(values[counted]), PACE: pace, "steps_counted": int(counted.sum())}
-    return metrics, {} if why is None else {PACE: why}
+    return {
+        PERIOD: median(values[counted]), PACE: recorded_pace_ns(recording), IN_FLIGHT: most_in_flight([recording]),
+        "steps_counted": int(counted.sum()),
+    }  # fmt: skip
 
 
 def origin_of(measured: Measured) -> dict[str, Any]:
@@ -47,7 +48,6 @@ def origin_of(measured: Measured) -> dict[str, Any]:
 def summary_of(measured: Measured) -> dict[str, Any]:
     """What summary.json says of a measured point."""
     if measured.recording.meta.configuration["measure"]["keep"] == "blocks":
-        metrics, reasons = block_figures(measured.recording)
-    else:
-        metrics, reasons = figures_of(measured.recording)
+        return {"metrics": block_figures(measured.recording), "reasons": {}}
+    metrics, reasons = figures_of(measured.recording)
     return {"metrics": metrics, "reasons": reasons}

@@ -16,7 +16,8 @@ import numpy as np
 from ..columns import BoolArray, Columns, LongArray
 from ..exposure import exposure
 from ..pace import PACE as PACE
-from ..pace import pace_ns, steps_in_flight, window_of
+from ..pace import PERIOD as PERIOD
+from ..pace import pace_ns, window_of
 from ..phases import HOST_PHASES, sum_by_step
 from ..replay import replays
 from ..table_copies import table_buffer
@@ -25,9 +26,6 @@ from .block_counts import Counts, counted, counted_tokens
 from .pairs import Floats
 
 _DEVICE_PHASES = HOST_PHASES[:-1]
-PERIOD = "period_p50_ns"
-"""The median period. Where steps are pipelined a single period is no step's time: `PACE` is gated in its place there.
-Of steps that wait for their own tokens there is no other pace than this."""
 DEVICE = "device_p50_ns"
 """Of a step: from the first to the last event of each of its phases, added up."""
 EXPOSED = "exposed_p50_ns"
@@ -38,7 +36,8 @@ GATED = (
     PACE, PERIOD, DEVICE,
     *(f"{name}_p50_ns" for name in _DEVICE_PHASES), *(f"{name}_span_p50_ns" for name in _DEVICE_PHASES), EXPOSED,
 )  # fmt: skip
-"""What is gated by launches, see `gated`. `between_steps` is the scheduler's: it is in the period, and named where it
+"""What is gated by launches, see `gated`: `PERIOD` is the median period; where steps are pipelined a single period is no
+step's time, and `PACE` is gated in its place. `between_steps` is the scheduler's: it is in both, and named where it
 grew."""
 OF_THE_STEP = frozenset(GATED) - {PACE, PERIOD, DEVICE}
 """A part's difference is told as a share of the step's time: what it costs the step, 0 included. The step's own time
@@ -132,11 +131,6 @@ def _paces(periods: LongArray, known: BoolArray, cuts: LongArray, window: int) -
     blocks = zip(np.split(periods, cuts), np.split(known, cuts), strict=True)
     paces = [pace_ns(block, window) if valid.all() else None for block, valid in blocks]
     return np.array([np.nan if pace is None else pace for pace in paces], dtype=np.float64)
-
-
-def most_in_flight(recordings: Iterable[TableSource]) -> int:
-    """Steps on their way at once, in the recording that has most."""
-    return max((steps_in_flight(process) for one in recordings for process in processes(one)), default=1)
 
 
 def _length(rows: Columns) -> tuple[LongArray, BoolArray]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...analysis.gate.block_values import BlockRange, LaunchValues, block_values, most_in_flight
+from ...analysis.gate.block_values import BlockRange, LaunchValues, block_values
 from ...analysis.gate.conditions import Conditions
 from ...analysis.gate.verdict import Reason
+from ...analysis.pace import most_in_flight
 from ...instrumentation.recording.reader import Recording
 from .arms import Program
 from .points import Blocks, Points

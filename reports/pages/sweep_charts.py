@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...analysis.pace import PACE, PERIOD
 from ..document import Chart, Figure, Quantity
 from ..figures.sweep import Cloud, HeatMap, Line, LinePanel, cloud_figure, heat_figure, lines_figure
 from ..formatting import quantity
@@ -13,7 +14,7 @@ from ..views.sweep import SweepPoint, SweepView
 
 HEAT_METRICS = ("exposed_p50_ns", "exposed_step_ns", "hidden_p50_ns", "build_overlap_fraction")
 LINE_METRICS = (
-    "period_p50_ns", "pace_ns", "preprocess_p50_ns", "table_copy_p50_ns", "exposed_p50_ns", "hidden_p50_ns",
+    PERIOD, PACE, "preprocess_p50_ns", "table_copy_p50_ns", "exposed_p50_ns", "hidden_p50_ns",
     "exposed_step_ns", "idle_before_forward_p50_ns", "padding_token_share", "padding_time_mean_ns",
 )
 Facet = tuple[str, list[SweepPoint]]
@@ -141,7 +142,7 @@ def _cell_text(metric: str, value: float | None) -> str:
 def _lines(sweep: SweepView, points: list[SweepPoint], axes: Axes) -> Figure:
     assert axes.x is not None
     panels = []
-    for metric in LINE_METRICS:
+    for metric in LINE_METRICS if sweep.paced else [metric for metric in LINE_METRICS if metric != PACE]:
         lines = [line for line in _metric_lines(sweep, points, axes, metric) if any(v is not None for v in line.values)]
         if lines:
             panels.append(LinePanel(plot_title(metric), tuple(lines)))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from ...analysis.pace import PACE
+from ...analysis.pace import PACE, PERIOD
 from ...analysis.tables import floats
 from ..document import Cell, Missing, Quantity, Section
 from ..formatting import count, duration, percent
@@ -22,9 +22,9 @@ _PHASES = ("preprocess", "forward", "sample", "between_steps")
 
 def sweep_headline(sweep: SweepView, paired: pd.DataFrame) -> Section:
     """`paired` are the commit orders side by side, as `analysis.arms.pair_orders` gives them."""
+    steps = (PERIOD, PACE) if sweep.paced else (PERIOD,)
     answers = (
-        answer(0, _time(sweep), _spans(sweep, *_step_metrics(sweep), "preprocess_share", "host_bound_share"),
-               "#metrics"),
+        answer(0, _time(sweep), _spans(sweep, *steps, "preprocess_share", "host_bound_share"), "#metrics"),
         answer(1, _copy(sweep, paired), _spans(sweep, "exposed_p50_ns", "hidden_p50_ns", "exposed_step_ns"),
                "#exposure"),
         answer(2, _pinned(sweep), _spans(sweep, "hazards_observed", "hazards_possible", "async_pageable"),
@@ -64,23 +64,11 @@ def _spans(sweep: SweepView, *metrics: str) -> tuple[tuple[str, Cell], ...]:
     return tuple(cells)
 
 
-def _step_metrics(sweep: SweepView) -> tuple[str, ...]:
-    return ("period_p50_ns", PACE) if _known(sweep, PACE) else ("period_p50_ns",)
-
-
-def _steps(sweep: SweepView) -> tuple[list[float], str]:
-    """What a step takes at each point, and by which figure that is told."""
-    paces = [point.metrics.get(PACE) for point in sweep.measured]
-    periods = [point.metrics.get("period_p50_ns") for point in sweep.measured]
-    steps = [period if pace is None else pace for pace, period in zip(paces, periods, strict=True)]
-    told = "median periods" if not any(paces) else "paces" if all(paces) else "median periods; paces where pipelined"
-    return [float(step) for step in steps if step is not None], told
-
-
 def _time(sweep: SweepView) -> str:
-    steps, told = _steps(sweep)
+    metric, told = (PACE, "paces") if sweep.paced else (PERIOD, "median periods")
+    steps = _known(sweep, metric)
     if not steps:
-        return f"Not measured: {_why_not(sweep, 'period_p50_ns')}."
+        return f"Not measured: {_why_not(sweep, metric)}."
     spans = [
         f"{name.replace('_', ' ')} {_range(known, percent)}"
         for name in _PHASES if (known := _known(sweep, f"{name}_share"))

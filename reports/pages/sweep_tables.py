@@ -7,6 +7,7 @@ from collections import Counter
 import pandas as pd
 
 from ...analysis.arms import ArmPoint, pair_orders
+from ...analysis.pace import PACE, PERIOD
 from ...analysis.summary import Summary
 from ...analysis.tables import ints, plain
 from ..document import Cell, Column, Link, Quantity, Row, Table
@@ -16,12 +17,12 @@ from ..views.sweep import SweepView
 from .cells import count_column, number, table, us_column
 
 POINT_METRICS = (
-    "period_p50_ns", "pace_ns", "preprocess_p50_ns", "table_copy_p50_ns", "exposed_p50_ns", "hidden_p50_ns",
+    PERIOD, PACE, "preprocess_p50_ns", "table_copy_p50_ns", "exposed_p50_ns", "hidden_p50_ns",
     "padding_time_mean_ns", "forward_p50_ns", "sample_p50_ns", "table_copy_p50_bytes", "exposed_step_ns",
     "build_overlap_fraction", "host_bound_share", "hazards_observed", "hazards_possible", "padding_token_share",
     "graph_hit_share", "accepted_length_mean", "steps_counted",
 )
-ONLY_WHERE_MEASURED = ("accepted_length_mean", "pace_ns")
+ONLY_WHERE_MEASURED = ("accepted_length_mean",)
 """Of these: no column where no point has the figure."""
 _ARM_COLUMNS = (
     ("first_ns", "first"), ("last_ns", "last"), ("skip_ns", "skip"), ("last_minus_first_ns", "last - first"),
@@ -90,7 +91,7 @@ def points_table(sweep: SweepView) -> Table:
         name for point in sweep.measured for name, value in point.metrics.items()
         if value is not None or name not in ONLY_WHERE_MEASURED
     }  # fmt: skip
-    metrics = [name for name in POINT_METRICS if name in known]
+    metrics = [name for name in POINT_METRICS if name in known and (name != PACE or sweep.paced)]
     linked = any(point.href for point in sweep.points)
     names = sweep.varying or tuple(dict.fromkeys(name for point in sweep.points for name in point.parameters))
     repeated = any(point.repeat for point in sweep.points)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ...analysis.pace import recorded_pace_ns
+from ...analysis.pace import most_in_flight, recorded_pace_ns
 from ...analysis.phases import HOST_PHASES, PhaseSummary, phase_steps, phase_summary
 from ...analysis.stats import Number, mean, median, quantile
 from ...analysis.tables import LongArray, Process, TableSource, ints, processes
@@ -24,7 +24,7 @@ class PhaseView:
     mean_ns     host phase -> its mean over the counted steps that have all four phases: these add up to the mean
                 period; over the steps that have the phase where none has all four
     period_*    of the counted steps, None when no step has one
-    pace_ns     what a step takes where steps are pipelined, None where each waits for its own tokens
+    pace_ns     what a step takes where steps are pipelined; None where each waits for its own tokens
     latency_*   the same, from a step's begin until its tokens are with the host: longer than the period where steps
                 overlap
     whole       a row a column of WHOLE: name, n, p10_ns, p50_ns, p90_ns over the counted steps that have it
@@ -69,7 +69,7 @@ def gather_phases(recording: TableSource) -> PhaseView:
         latency_p50_ns=median(_counted(recording, "latency_ns")),
         whole=tuple(_quantiles(name, _counted(recording, name)) for name in WHOLE),
         course=_course(recording, steps), num_steps=len(steps),
-        pace_ns=recorded_pace_ns(recording)[0],
+        pace_ns=recorded_pace_ns(recording) if most_in_flight([recording]) > 1 else None,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ...analysis.blocks import Block
+from ...analysis.pace import pipelined
 from .source import RecordingLike, calibration_name
 
 Number = int | float
@@ -79,6 +80,11 @@ class SweepView:
     def measured(self) -> tuple[SweepPoint, ...]:
         """The points that ended well."""
         return tuple(point for point in self.points if point.status == "ok")
+
+    @property
+    def paced(self) -> bool:
+        """Whether steps are pipelined at any point: then all points are told by one figure, their pace."""
+        return any(pipelined(point.metrics) for point in self.measured)
 
     @property
     def origin(self) -> str:

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from stepscope.analysis.pace import (
-    OWN_TOKENS,
     WINDOW,
     pace_ns,
     pace_of_blocks_ns,
     recorded_pace_ns,
+    step_ns,
     steps_in_flight,
     window_of,
 )
@@ -120,16 +120,19 @@ def recorded(latency: int, skipped: tuple[int, ...] = ()) -> Process:
     return Process({}, {"steps": frame[~frame["step"].isin(skipped)]})
 
 
-def test_a_recording_of_pipelined_steps_has_a_pace() -> None:
-    # GIVEN tokens that come while the next step is on its way
-    assert recorded_pace_ns(recorded(7_000_000)) == (DEVICE_NS, None)
-    # AND a gap, over which no window reaches: 2 to 17 and 19 to 35 are whole rhythms, too
-    assert recorded_pace_ns(recorded(7_000_000, skipped=(18,))) == (DEVICE_NS, None)
+@pytest.mark.parametrize("latency", [7_000_000, 1_000_000])  # two steps in flight, or one: the same windows
+def test_a_recording_has_a_pace(latency: int) -> None:
+    assert recorded_pace_ns(recorded(latency)) == DEVICE_NS
+    # AND where a step is missing no window reaches over it: 2 to 17 and 19 to 35 are whole rhythms, too
+    assert recorded_pace_ns(recorded(latency, skipped=(18,))) == DEVICE_NS
+    assert recorded_pace_ns(Process({}, {})) is None
 
 
-def test_steps_that_wait_for_their_tokens_have_none_and_say_why() -> None:
-    assert recorded_pace_ns(recorded(1_000_000)) == (None, OWN_TOKENS)
-    assert recorded_pace_ns(Process({}, {})) == (None, "no counted step has a period")
+def test_what_a_step_takes_is_its_pace_where_steps_are_pipelined() -> None:
+    assert step_ns({"period_p50_ns": 3, "pace_ns": 4, "steps_in_flight": 2}) == 4
+    assert step_ns({"period_p50_ns": 3, "pace_ns": 4, "steps_in_flight": 1}) == 3
+    assert step_ns({"period_p50_ns": 3, "pace_ns": 4}) == 4  # a gate's result
+    assert step_ns({"period_p50_ns": 3}) == 3
 
 
 def pipeline(late: Callable[[int], bool], work_ns: Sequence[int]) -> np.ndarray:

@@ -128,12 +128,14 @@ def point(order: str, period: float | None, copy: float | None = 155.0, **rest) 
 
 def test_orders_of_pipelined_steps_are_paired_by_their_paces() -> None:
     # GIVEN separate runs whose single periods say nothing
-    def pipelined(order: str, period: int, pace: int | None) -> ArmPoint:
-        return ArmPoint(order, {"runner.commit_order": order}, Summary({"period_p50_ns": period, "pace_ns": pace}, {}))
+    def run(order: str, period: int, pace: int | None, in_flight: int) -> ArmPoint:
+        metrics = {"period_p50_ns": period, "pace_ns": pace, "steps_in_flight": in_flight}
+        return ArmPoint(order, {"runner.commit_order": order}, Summary(metrics, {}))
 
-    assert pair_orders([pipelined("first", 9, 1_100), pipelined("skip", 9, 1_000)])["first_minus_skip_ns"][0] == 100
-    # AND where one of them has no pace, both are told by their periods
-    assert pair_orders([pipelined("first", 10, 1_100), pipelined("skip", 4, None)])["first_minus_skip_ns"][0] == 6
+    assert pair_orders([run("first", 9, 1_100, 2), run("skip", 9, 1_000, 1)])["first_minus_skip_ns"][0] == 100
+    # AND where one of them has no pace, or none is pipelined, all are told by their periods
+    assert pair_orders([run("first", 10, 1_100, 2), run("skip", 4, None, 2)])["first_minus_skip_ns"][0] == 6
+    assert pair_orders([run("first", 10, 1_100, 1), run("skip", 4, 1_000, 1)])["first_minus_skip_ns"][0] == 6
 
 
 def test_orders_are_paired_at_equal_other_parameters() -> None:
