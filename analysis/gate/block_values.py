@@ -36,8 +36,8 @@ GATED = (
     PACE, PERIOD, DEVICE,
     *(f"{name}_p50_ns" for name in _DEVICE_PHASES), *(f"{name}_span_p50_ns" for name in _DEVICE_PHASES), EXPOSED,
 )  # fmt: skip
-"""What is gated by launches, see `gated`: `PERIOD` is the median period; where steps are pipelined a single period is no
-step's time, and `PACE` is gated in its place. `between_steps` is the scheduler's: it is in both, and named where it
+"""What is gated by launches, see `gated`: `PERIOD` is the median period; where steps are pipelined a single period is
+no step's time, and `PACE` is gated in its place. `between_steps` is the scheduler's: it is in both, and named where it
 grew."""
 OF_THE_STEP = frozenset(GATED) - {PACE, PERIOD, DEVICE}
 """A part's difference is told as a share of the step's time: what it costs the step, 0 included. The step's own time
