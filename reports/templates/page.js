@@ -1,31 +1,50 @@
 "use strict";
 (function () {
-  const FONT = { family: "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif", size: 12, color: "#1d2433" };
-  const AXIS = { gridcolor: "#e8ecf3", zerolinecolor: "#c8d0dd", linecolor: "#c8d0dd", ticks: "outside", tickcolor: "#c8d0dd", automargin: true, title: { standoff: 8 } };
-  const HOUSE = {
-    font: FONT, paper_bgcolor: "#fff", plot_bgcolor: "#fff", margin: { l: 60, r: 16, t: 12, b: 44 }, bargap: 0.15,
-    modebar: { bgcolor: "rgba(255,255,255,0.8)", color: "#9aa4b5", activecolor: "#2563a8" },
-    hoverlabel: { font: { size: 12 }, align: "left" }, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
-  };
+  // Figures carry the light page's colours; those that are ink or paper become the page's own, whichever it is.
+  const OWN = { "#1d2433": "--ink", "#495057": "--ink", "#5b6577": "--soft", "#fff": "--paper", "#ffffff": "--paper", "#dfe4ec": "--idle" };
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  function themed(text) {
+    return text.replace(/"(#[0-9a-f]{3,6})"/g, (whole, hex) => (hex in OWN ? `"${colour(OWN[hex])}"` : whole));
+  }
+
+  function house() {
+    const ink = colour("--ink"), paper = colour("--paper"), edge = colour("--edge");
+    return {
+      axis: { gridcolor: colour("--grid"), zerolinecolor: edge, linecolor: edge, ticks: "outside", tickcolor: edge, automargin: true, title: { standoff: 8 } },
+      layout: {
+        font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif", size: 12, color: ink },
+        paper_bgcolor: paper, plot_bgcolor: paper, margin: { l: 60, r: 16, t: 12, b: 44 }, bargap: 0.15,
+        modebar: { bgcolor: paper, color: colour("--tool"), activecolor: colour("--accent") },
+        hoverlabel: { font: { size: 12 }, align: "left" }, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
+      },
+    };
+  }
+
   const CONFIG = { responsive: true, displaylogo: false, displayModeBar: "hover", modeBarButtons: [["toImage", "pan2d", "resetScale2d"]] };
 
   function layoutOf(own) {
-    const layout = Object.assign({}, HOUSE, own);
+    const { axis: shared, layout: common } = house();
+    const layout = Object.assign({}, common, own);
     const axes = new Set(["xaxis", "yaxis", ...Object.keys(own).filter((key) => /^[xy]axis\d*$/.test(key))]);
-    for (const axis of axes) layout[axis] = Object.assign({}, AXIS, own[axis] || {});
+    for (const axis of axes) layout[axis] = Object.assign({}, shared, own[axis] || {});
     return layout;
   }
 
-  function drawCharts(figures) {
+  function drawCharts(text) {
+    let figures = JSON.parse(themed(text));
+    const redraw = [];
     for (const box of document.querySelectorAll("[data-chart]")) {
       const choices = figures[box.dataset.chart];
       const plot = box.querySelector(".plot");
       const select = box.querySelector("select");
       const show = (index) => {
-        plot.style.height = choices[index].height_px + "px";
-        Plotly.react(plot, choices[index].data, layoutOf(choices[index].layout), CONFIG);
+        const chosen = figures[box.dataset.chart][index];
+        plot.style.height = chosen.height_px + "px";
+        Plotly.react(plot, chosen.data, layoutOf(chosen.layout), CONFIG);
       };
       show(0);
+      redraw.push(() => show(select ? select.selectedIndex : 0));
       if (!select) continue;
       select.addEventListener("change", () => show(Number(select.value)));
       for (const button of box.querySelectorAll("[data-move]")) {
@@ -35,6 +54,10 @@
         });
       }
     }
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+      figures = JSON.parse(themed(text));
+      for (const draw of redraw) draw();
+    });
   }
 
   function compare(a, b) {
@@ -69,5 +92,5 @@
     });
   }
   const data = document.getElementById("figures");
-  if (data) drawCharts(JSON.parse(data.textContent));
+  if (data) drawCharts(data.textContent);
 })();
