@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import msgspec
 import torch
 
+from ..errors import MeasurementError
 from ..instrumentation.environment import fingerprint
 from ..instrumentation.probe import Ledger, Probe
 from ..instrumentation.probe.ledger import Row
@@ -197,10 +198,18 @@ class Session:
         """The recording. `own_costs` measures T(size) of the run's own shapes first, which overwrites the cache.
 
         On a GPU the block table's copy is timed as well, in any case: that takes milliseconds.
+        Raises MeasurementError where rows were lost; those that were not are in the recording.
         """
         notes = self.books(own_costs=own_costs)
-        assert isinstance(self._writer, RecordingWriter), "this session's rows went elsewhere"
-        return self.measured(self._writer.finish(*notes), self._folder)
+        writer = self._writer
+        assert isinstance(writer, RecordingWriter), "this session's rows went elsewhere"
+        measured = self.measured(writer.finish(*notes), self._folder)
+        if writer.dropped_rows:
+            raise MeasurementError(
+                f"{self._folder}: {writer.dropped_rows:,} rows of the recording were lost: the disk did not take them;"
+                " make room and measure again"
+            )
+        return measured
 
     def meta_of(self, spec: PointSpec, sweep: SweepKeys | None) -> RecordingMeta:
         """What a recording of this session says about itself where it stands for the point `spec`."""

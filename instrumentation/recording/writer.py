@@ -44,6 +44,11 @@ class RecordingWriter:
         """Hand what has gathered to the disk once a second of the caller's clock. Call it between steps."""
         self._segments.flush_if_due(now_ns)
 
+    @property
+    def dropped_rows(self) -> int:
+        """Rows that the disk refused, or that came faster than it took them; all of them behind `finish`."""
+        return self._segments.dropped_rows
+
     def finish(self, *notes: Diagnostic) -> Recording:
         """Turn everything written so far into tables, drop the segments, and return the finished Recording."""
         self._segments.close()
