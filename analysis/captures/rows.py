@@ -138,7 +138,8 @@ class DeviceKey:
     @property
     def order(self) -> tuple[int, int, str]:
         """By rank, then by number, then by name."""
-        number = int(self.device) if self.device.isdecimal() and len(self.device) < 9 else 1 << 30
+        digits = self.device.removeprefix("gpu")
+        number = int(digits) if digits.isdecimal() and len(digits) < 9 else 1 << 30
         return (-1 if self.rank is None else self.rank, number, self.device)
 
 

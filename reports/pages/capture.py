@@ -10,6 +10,7 @@ from .capture_copies import copies_section, pageable_section
 from .capture_devices import devices_section, gaps_section
 from .capture_headline import headline_section
 from .capture_host import graphs_section, names_section, queue_section, ranges_section, syncs_section
+from .capture_many import ROWS_OF_A_PAGE, ROWS_OF_A_TERMINAL, bounded
 from .capture_steps import phases_section, steps_section
 from .capture_timeline import capture_timeline_section
 from .capture_verdict import verdict_section
@@ -31,7 +32,7 @@ def capture_document(
         phases_section(figures), steps_section(figures), syncs_section(figures), graphs_section(figures),
         queue_section(figures), ranges_section(figures), names_section(figures), _coverage(figures), _about(figures),
     )
-    return Document(name, _subtitle(figures), sections)
+    return Document(name, _subtitle(figures), bounded(sections, ROWS_OF_A_PAGE))
 
 
 def capture_summary(figures: CaptureFigures, name: str) -> Document:
@@ -43,7 +44,7 @@ def capture_summary(figures: CaptureFigures, name: str) -> Document:
         pageable_section(figures), graphs_section(figures), phases_section(figures),
         syncs_section(figures), _coverage(figures),
     )
-    return Document(name, _subtitle(figures), sections)
+    return Document(name, _subtitle(figures), bounded(sections, ROWS_OF_A_TERMINAL))
 
 
 def capture_in_short(figures: CaptureFigures, name: str) -> Document:

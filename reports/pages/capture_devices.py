@@ -10,6 +10,7 @@ from ..document import Block, Cell, Chart, Column, Quantity, Section, Words
 from ..figures.captures import gaps_figure, windows_figure
 from ..formatting import duration, percent
 from .capture_basis import CALLS, basis, why_not
+from .capture_many import FEW, idle_words, most_idle
 from .cells import count_column, number, percent_column, table, us_column
 
 MOST = 12
@@ -36,12 +37,13 @@ def devices_section(figures: CaptureFigures) -> Section:
         "Busy is the union of kernels, copies, memsets and replays of whole graphs; the window reaches from the first "
         "of them to the last. Synchronisations and annotations are no work."
     )
-    words = " ".join(_sentence(own) for own in figures.devices)
+    few = len(figures.devices) <= FEW
+    words = " ".join(_sentence(own) for own in figures.devices) if few else idle_words(figures.devices)
     rows = [_row(own, figures.lacks) for own in figures.devices]
     bars = [
         (f"device {device_name(own.device, own.rank)}", own)
         for own in figures.devices if own.window_ns and own.unseen is None
-    ]  # fmt: skip
+    ][:FEW]  # fmt: skip
     blocks: list[Block] = [Words(words, emphasis=True)]
     if bars:
         blocks.append(Chart("windows", "Where the devices' time went [µs]", (("all", windows_figure(bars)),)))
@@ -76,7 +78,7 @@ def _share(own: DeviceFigures) -> float | None:
 def gaps_section(figures: CaptureFigures) -> Section:
     """What the launching thread was in while the device had nothing."""
     title = "Gaps, and what the host did in them"
-    found = [own for own in figures.gaps if own.gaps]
+    found = most_idle([own for own in figures.gaps if own.gaps])
     if not found:
         unsaid = f"Cannot say: {why_not(figures, 'busy', 'nothing ran on a device')}."
         known = any(own.unseen is None for own in figures.devices)

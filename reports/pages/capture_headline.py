@@ -10,6 +10,7 @@ from ..document import Answer, Cell, Missing, Quantity, Section
 from ..formatting import count, counted, duration, percent, size
 from .capture_basis import CALLS, COPY_CALLS, KINDS, NOT_ALL, covered, why_not
 from .capture_copies import blocked
+from .capture_many import FEW, idle_words
 from .cells import number
 
 QUESTIONS = (
@@ -34,7 +35,8 @@ _Made = tuple[str, tuple[tuple[str, Cell], ...], str]
 def _busy(figures: CaptureFigures) -> _Made:
     if not figures.devices:
         return f"Cannot say: {why_not(figures, 'busy', 'nothing ran on a device')}.", (), "#devices"
-    words = " ".join(_idled(own) for own in figures.devices if own.window_ns)
+    few = len(figures.devices) <= FEW
+    words = " ".join(_idled(own) for own in figures.devices if own.window_ns) if few else idle_words(figures.devices)
     if any(own.graph_replays for own in figures.devices):
         words += " Replays of whole graphs count as busy."
     rows = sum(
@@ -91,7 +93,8 @@ def _copies(figures: CaptureFigures) -> _Made:
         why = lacks or why_not(figures, "copies and what", "the capture has no copies to a device")
         return f"Cannot say: {why}.", (), "#copies"
     inwards = [own for own in figures.copies if own.direction == "h2d"]
-    words = f"{_by_kind(inwards)}. {' '.join(_hidden(own, figures) for own in figures.hidden)}"
+    few = len(figures.hidden) <= FEW
+    words = f"{_by_kind(inwards)}. {' '.join(_hidden(own, figures) for own in figures.hidden) if few else ''}".strip()
     host = [own.under_index_building_ns for own in figures.hidden if own.under_index_building_ns is not None]
     cells = (
         ("under kernels", _under_kernels(figures.hidden)),

@@ -195,3 +195,20 @@ def test_a_page_shows_the_longest_of_many_names(kineto, made, monkeypatch):
         assert next(block for block in found.blocks if isinstance(block, Table)).note == (
             "The 3 with the longest totals of 5."
         )
+
+
+def test_of_many_devices_a_page_names_a_dozen_and_sums_up_the_rest(kineto, made):
+    # GIVEN 60 devices, one of them busier than the rest
+    events = [made.kernel(100 + n, 10, device=n) for n in range(60)]
+    events += [made.kernel(200 + n, 10, device=n) for n in range(60)] + [made.kernel(120, 60, device=3)]
+    path = kineto(events)
+    document = page(path)
+    # THEN sentences are about all of them, and tables and bars end
+    summed = "60 devices idled 81.8 % of their windows (median; 29.2 % to 81.8 %)."
+    assert words(section(document, "devices"))[0] == summed
+    assert section(document, "headline").blocks[0].words.startswith(summed)
+    assert len([block for block in section(document, "gaps").blocks if isinstance(block, Table)]) == 2 * 12
+    assert len(rows_of(section(document, "devices"))) == 60
+    capture = read_capture(path)
+    text = render_capture(capture_figures(capture.tables, capture.meta), "text", name="many")
+    assert "The first 50 of 60 rows; the JSON format has all." in " ".join(text.split())
