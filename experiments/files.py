@@ -21,7 +21,7 @@ def write_atomically(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
         return
     path = Path(os.path.realpath(path))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name[:40]}.{os.getpid()}.tmp")  # a name may be as long as names can be
     try:
         with temporary.open("w", encoding="utf-8") as file:
             file.write(text)

@@ -43,3 +43,9 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_devices_are_known_by_where_they_lie(path: str, stream: bool) -> None:
     assert _is_stream(Path(path)) is stream
+
+
+def test_a_name_as_long_as_names_can_be_is_taken(tmp_path: Path) -> None:
+    for name in ("a" * 255, "☃" * 85):
+        write_atomically(tmp_path / name, "text")
+        assert (tmp_path / name).read_text() == "text"
