@@ -21,7 +21,7 @@ from ...errors import UsageError
 from ...instrumentation.clock import Clock, MonotonicClock
 from ...instrumentation.probe.ledger import Ledger
 from .base import CaptureFigures, Event, GraphKey, StreamName, T, Work
-from .cuda_engine import ENGINE_BYTES, Primer
+from .cuda_engine import ENGINE_BYTES, Primer, under_cupti
 from .cuda_events import BACKLOG, EventTimeline, Stamp, StampLane, UntimedStamp
 from .cuda_graphs import Graphs
 from .cuda_idle import IdleWork, Job
@@ -286,7 +286,8 @@ class CudaDevice:
         lane.engine = direction if size_bytes >= ENGINE_BYTES else ""
         end = lane.border = lane.record(return_ns) if timed else None
         self._enqueued(op, stream, ())
-        self._rows.waiting.append((self._ledger.step, op, begin, end, call_ns, return_ns, what, lane.name, pinned))
+        step, profiled = self._ledger.step, timed and under_cupti()
+        self._rows.waiting.append((step, op, begin, end, call_ns, return_ns, what, lane.name, pinned, profiled))
         return op
 
     def _timed(self, name: str, kind: str, fn: Callable[[], T], stream: StreamName, consumes: Sequence[int]) -> T:
@@ -306,7 +307,7 @@ class CudaDevice:
         self._enqueued(op, stream, consumes)
         step = ledger.step
         self._spans.append((step, HOST_LANE, name, "launch", None, call_ns, return_ns, 0, op))
-        self._rows.waiting.append((step, op, begin, end, call_ns, return_ns, (lane.name, name, kind), "", True))
+        self._rows.waiting.append((step, op, begin, end, call_ns, return_ns, (lane.name, name, kind), "", True, False))
         return result
 
     def _enqueued(self, op: int, stream: StreamName, consumes: Sequence[int]) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
+from torch.autograd import profiler
 
 Direction = Literal["h2d", "d2h"]
 
@@ -40,3 +41,8 @@ class Primer:
         host, gpu = self._sides
         dst, src = (gpu, host) if direction == "h2d" else (host, gpu)
         dst.copy_(src, non_blocking=True)
+
+
+def under_cupti() -> bool:
+    """Whether torch.profiler records in this process now: what runs on the GPU then has CUPTI's own times around it."""
+    return bool(getattr(profiler, "_is_profiler_enabled", False))

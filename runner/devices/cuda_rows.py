@@ -18,7 +18,7 @@ class OpenOperation(NamedTuple):
     begin, end   the stamps before and behind it on its stream; begin may be of long ago. end None: it was not timed
     call_ns, return_ns   its enqueueing call on the host
     row          what its row says apart from times: of a copy direction to buffer, of a span lane, name, kind
-    lane         a copy's lane, "" for a span;  is_async  of a copy
+    lane         a copy's lane, "" for a span;  is_async  of a copy;  profiled  CUPTI wrote times of its own around it
     """
 
     step: int | None
@@ -30,9 +30,10 @@ class OpenOperation(NamedTuple):
     row: tuple[object, ...]
     lane: str = ""
     is_async: bool = True
+    profiled: bool = False
 
 
-RawOperation = tuple[int | None, int, Stamp | None, Stamp | None, int, int, tuple[object, ...], str, bool]
+RawOperation = tuple[int | None, int, Stamp | None, Stamp | None, int, int, tuple[object, ...], str, bool, bool]
 """An OpenOperation as the hot path writes it: a plain tuple costs a third."""
 
 
@@ -43,8 +44,9 @@ class CopyCorrection:
     queued_bias_ns    by how much the pair around a copy reads long that waited for a kernel: the calibration knows the
                       usual time
     queued_err_ns     what is left then: going over to the copy engine takes 1.5 to 10 us, evenly spread (H200)
-    engine_bias_ns    the same where the begin event is the copy engine's own: 1.2 to 1.5 us; under CUPTI, which writes
-                      times of its own in between, 2.6 to 2.9
+    engine_bias_ns    the same where the begin event is the copy engine's own: 1.2 to 1.5 us
+    profiled_bias_ns  the same under CUPTI, which writes times of its own in between: 2.6 to 3.0 us from 32 KiB to 8 MiB
+                      and in either direction (benchmarks/results/h200/copies.json)
     engine_err_ns     what is left then
     peak_bytes_per_s  the fastest transfer
     launch_ns         host cost of the first launch of a call;  latency_ns  from there to its start, by kind
@@ -53,6 +55,7 @@ class CopyCorrection:
     queued_bias_ns: int = 0
     queued_err_ns: int = 6_000
     engine_bias_ns: int = 1_450
+    profiled_bias_ns: int = 2_750
     engine_err_ns: int = 1_500
     peak_bytes_per_s: float = float("inf")
     launch_ns: int = 7_000
@@ -183,7 +186,9 @@ class DeviceRows:
         """
         known, direction = self._correction, opened.row[0]
         own = opened.begin is not None and opened.begin.engine == direction
-        bias, err = (known.engine_bias_ns, known.engine_err_ns) if own else (known.queued_bias_ns, known.queued_err_ns)
+        bias, err = known.queued_bias_ns, known.queued_err_ns
+        if own:
+            bias, err = known.profiled_bias_ns if opened.profiled else known.engine_bias_ns, known.engine_err_ns
         return min(begin[0] + bias, end[0]), end[0], begin[1] + err
 
     def _idle(self, call_ns: int, begin: Point, end: Point, size_bytes: int) -> tuple[int, int, int]:

@@ -75,13 +75,15 @@ class Rows:
         self.rows = DeviceRows(self.ledger, timeline, CopyCorrection(**known))
         self.op = 0
 
-    def add(self, begin, end, call, *, row, lane="", size=None):
+    def add(self, begin, end, call, *, row, lane="", profiled=False):
         self.op += 1
         call_ns = OFFSET_NS + call
-        self.rows.waiting.append(OpenOperation(1, self.op, begin, end, call_ns, call_ns + 500, row, lane))
+        operation = OpenOperation(1, self.op, begin, end, call_ns, call_ns + 500, row, lane, profiled=profiled)
+        self.rows.waiting.append(operation)
 
-    def copy(self, begin, end, call, size=1_000):
-        self.add(begin, end, call, row=("h2d", size, None, "pinned", "device", "b"), lane="gpu:compute")
+    def copy(self, begin, end, call, size=1_000, profiled=False):
+        row = ("h2d", size, None, "pinned", "device", "b")
+        self.add(begin, end, call, row=row, lane="gpu:compute", profiled=profiled)
 
     def kernel(self, begin, end, call):
         self.add(begin, end, call, row=("gpu:compute", "k", "kernel"))

@@ -28,6 +28,13 @@ class TestRows:
         bench.copy(*stamped(bench.lane, 50_000, 60_000), call=1_000)
         assert bench.copies() == [(start, 60_000, 100 + err, True)]
 
+    @pytest.mark.parametrize(("engine", "start"), [("h2d", 50_029), ("", 50_401)])
+    def test_under_cupti_the_pair_on_the_copy_engine_reads_longer(self, timeline, engine, start):
+        bench = Rows(timeline, queued_bias_ns=401, engine_bias_ns=13, profiled_bias_ns=29)
+        bench.lane.engine = engine
+        bench.copy(*stamped(bench.lane, 50_000, 60_000), call=1_000, profiled=True)
+        assert bench.copies()[0][:2] == (start, 60_000)
+
     def test_a_copy_on_an_idle_stream_has_bounds(self, timeline):
         # GIVEN a begin event that fired before the copy was called at 50000; 1000 bytes take 1000 ns at best
         bench = Rows(timeline)
