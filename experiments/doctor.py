@@ -21,7 +21,7 @@ def examine(out: Path) -> list[Finding]:
     """All findings, in the order in which a reader needs them. `out` is where results would go."""
     looks: tuple[Callable[[], Finding], ...] = (
         _python, _torch, _device, _calibration, _pinned, _events, _cupti, doctor_gpu.telemetry, doctor_gpu.nsys, _nvtx,
-        _triton, _cores, _clock,
+        _probe, _triton, _cores, _clock,
     )  # fmt: skip
     return [*(look() for look in looks), _disk(out)]
 
@@ -104,6 +104,16 @@ def _nvtx() -> Finding:
     if version is None:
         return Finding("NVTX ranges", "no", "the package nvtx is not installed", "pip install nvtx")
     return Finding("NVTX ranges", "ok", f"nvtx {version}, domain stepscope; written when a tool listens")
+
+
+def _probe() -> Finding:
+    from ..instrumentation.probe import native
+
+    module, reason = native.look()
+    if module is None:
+        mend = "it costs a step two to three times as much; a C compiler (cc) and Python's headers (Python.h) mend that"
+        return Finding("probe", "limited", f"in Python: {reason}", mend)
+    return Finding("probe", "ok", f"in C ({module.__file__})")
 
 
 def _triton() -> Finding:

@@ -54,15 +54,25 @@ def step_type(module: Any) -> type[Step]:
     return cast(type[Step], type("NativeStep", (module.Step, StepFigures), {"__doc__": StepFigures.__doc__}))
 
 
-@cache
 def native() -> Any | None:
     """The module, compiled if it has not been; None where it cannot be, or must not."""
-    if os.environ.get(SWITCH) == "0" or sys.platform != "linux" or platform.python_implementation() != "CPython":
-        return None
+    return look()[0]
+
+
+@cache
+def look() -> tuple[Any | None, str]:
+    """The module, or None and why."""
+    if os.environ.get(SWITCH) == "0":
+        return None, f"{SWITCH} is 0"
+    if sys.platform != "linux" or platform.python_implementation() != "CPython":
+        return None, "it is for CPython on Linux"
     try:
-        return _load(_compiled())
-    except (OSError, ImportError, subprocess.SubprocessError):
-        return None
+        return _load(_compiled()), ""
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip()
+        return None, f"{error.cmd[0]} failed: {said.splitlines()[0] if said else error.returncode}"
+    except (OSError, ImportError, subprocess.TimeoutExpired) as error:
+        return None, str(error)
 
 
 def _compiled() -> Path:

@@ -10,7 +10,7 @@ import pytest
 from stepscope.instrumentation.clock import MonotonicClock
 from stepscope.instrumentation.probe import Ledger, Probe
 from stepscope.instrumentation.probe import probe as probe_module
-from stepscope.instrumentation.probe.native import SWITCH, native
+from stepscope.instrumentation.probe.native import SWITCH, look, native
 
 from .probe_fakes import FakeMarks
 from .test_probe_calls import Arities, CalledStep
@@ -178,19 +178,21 @@ def test_no_reference_is_lost_or_kept(monkeypatch):
     assert [sys.getrefcount(each) for each in noted] == before
 
 
-def test_without_a_compiler_it_is_done_in_python(monkeypatch, tmp_path):
+def test_without_a_compiler_it_is_done_in_python_and_why_is_said(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CC", "false")
-    assert native.__wrapped__() is None
+    assert look.__wrapped__() == (None, "false failed: 1")
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert "no-such-compiler" in look.__wrapped__()[1]
     assert list(tmp_path.glob("stepscope/*")) == []
 
 
 @needs_compiler
 def test_it_is_compiled_once(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert native.__wrapped__() is not None
+    assert look.__wrapped__()[0] is not None
     monkeypatch.setenv("CC", "false")
-    assert native.__wrapped__() is not None
+    assert look.__wrapped__()[0] is not None
     assert len(list(tmp_path.glob("stepscope/*"))) == 1
     monkeypatch.setenv(SWITCH, "0")
-    assert native.__wrapped__() is None
+    assert look.__wrapped__() == (None, f"{SWITCH} is 0")
