@@ -14,7 +14,7 @@ import yaml
 from ..errors import UsageError
 
 Tree = dict[str, Any]
-_LARGEST = 2**64 - 1
+_LARGEST = 2**63 - 1
 _KINDS = {type(None): "nothing", str: "a text", list: "a list"}
 
 
@@ -105,7 +105,7 @@ def parse_value(text: str) -> Any:
 def refuse_foreign(value: object, where: str) -> None:
     """Raise UsageError for the first value below `value` that no field takes; `where` is the dotted path to it.
 
-    NaN and infinity, whole numbers of more than 64 bits, dates, sets and bytes.
+    NaN and infinity, whole numbers of more than 64 bits (63 and a sign: those of tables), dates, sets and bytes.
     """
     if isinstance(value, Mapping):
         for key, below in value.items():

@@ -54,9 +54,10 @@ def test_an_unquoted_date_is_a_text(tmp_path: Path) -> None:
         (LONG, "holds what is no value"),
         (DEEP, "is nested too deep"),
         ("1" + "0" * 30, "more than 64 bits"),
+        (str(2**63), "more than 64 bits"),  # no column of ours holds it
         (".nan", "not a finite"),
     ],
-    ids=["long", "deep", "large", "nan"],
+    ids=["long", "deep", "large", "unsigned", "nan"],
 )
 def test_the_command_line_is_held_to_the_same(value: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
