@@ -149,7 +149,8 @@ class Run:
         """As many pairs a point as leave time for all launches; reading a recording takes about a third of it."""
         options = self.options
         alone = until_planted_s * (1 + 0.8 * (options.launches + options.fresh - 1))  # the first finds nothing cached
-        free = (options.seconds - 8 - alone) / options.launches - len(options.points)
+        closing = 2.0 * (options.launches + options.fresh)
+        free = (options.seconds - closing - alone) / options.launches - len(options.points)
         ratio = sum(step_ms(point) for point in options.points) / step_ms(options.points[0])
         series = int(free / (1.3 * planted_s / PLANTED_PAIRS * ratio) / SERIES_PAIRS)
         return SERIES_PAIRS * min(max(series, 2), options.most_series)

@@ -115,7 +115,7 @@ def raw(series: Series, metric: str) -> dict[str, Any]:
 
 
 def planted(found: Found, name: str, spreads: Mapping[str, float], limits: Limits) -> dict[str, Any]:
-    """By the largest spread that any point has in the metric."""
+    """`spreads`: by metric, of the equal arms of the same size, as the gate's own calibration is of the point."""
     first, fresh = series_of(found.first, name), series_of(found.fresh, name)
     whole = len(fresh.launches) >= limits.min_launches
     told_by = {}
@@ -130,6 +130,11 @@ def planted(found: Found, name: str, spreads: Mapping[str, float], limits: Limit
     return told_by
 
 
+def size_in(name: str) -> str:
+    """Of decode-32x6144: 32x6144."""
+    return name.rpartition("-")[2]
+
+
 def results(found: Found, limits: Limits, about: Mapping[str, Any]) -> dict[str, Any]:
     """All that is known so far; figures from the third launch on."""
     stages = {"first": found.first, "fresh": found.fresh}
@@ -139,7 +144,7 @@ def results(found: Found, limits: Limits, about: Mapping[str, Any]) -> dict[str,
                      for stage in stages.values() for launched in stage],
         "points": {}, "planted": {}, "raw": {},
     }  # fmt: skip
-    spreads: dict[str, float] = {}
+    spreads: dict[str, dict[str, float]] = {}  # requests x tokens -> metric
     for name in [*names_of(found, planted=False), *names_of(found, planted=True)]:
         series = series_of(found.first, name)
         if not series.launches:
@@ -152,13 +157,11 @@ def results(found: Found, limits: Limits, about: Mapping[str, Any]) -> dict[str,
         if len(series.launches) < limits.min_launches:
             continue
         if name.startswith(PLANTED):
-            told_of["planted"][name] = planted(found, name, spreads, limits)
+            told_of["planted"][name] = planted(found, name, spreads.get(size_in(name), {}), limits)
             continue
         shown = [metric for metric in METRICS if metric in series.metrics("base")]
         told_of["points"][name] = {m: self_comparisons(found, name, m, limits) for m in shown}
-        for metric in shown:
-            spread = told_of["points"][name][metric]["sd_AA_of_a_launch"]
-            spreads[metric] = max(spreads.get(metric, 0.0), spread)
+        spreads[size_in(name)] = {m: told_of["points"][name][m]["sd_AA_of_a_launch"] for m in shown}
         blocks = [block for one in series.launches for arm in ARMS for block in one.conditions[arm]]
         told_of["points"][name]["machine"] = told(blocks, series.drops)
     return told_of
