@@ -206,7 +206,7 @@ def test_of_many_devices_a_page_names_a_dozen_and_sums_up_the_rest(kineto, made)
     # THEN sentences are about all of them, and tables and bars end
     summed = "60 devices idled 81.8 % of their windows (median; 27.3 % to 81.8 %)."
     assert words(section(document, "devices"))[0] == summed
-    assert section(document, "headline").blocks[0].words.startswith(summed)
+    assert section(document, "headline").blocks[0].answer.startswith(summed)
     assert len([block for block in section(document, "gaps").blocks if isinstance(block, Table)]) == 2 * 12
     assert len(rows_of(section(document, "devices"))) == 60
     capture = read_capture(path)
