@@ -71,6 +71,8 @@ class SweepStore:
     def _refuse_another(root: Path) -> None:
         if (root / "plan.json").exists():
             raise UsageError(f"{root}: holds a sweep already; add --resume to go on with it, or choose another --out")
+        if (root / "summary.json").exists() or (root / "recording").exists():
+            raise UsageError(f"{root}: holds a run, whose report this would replace; choose another --out")
 
     @classmethod
     def open(cls, root: Path) -> SweepStore:

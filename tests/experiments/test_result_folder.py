@@ -127,3 +127,13 @@ def test_of_two_sweeps_that_begin_in_one_folder_the_second_is_refused(
         store.SweepStore.create(tmp_path, plans[1])
     # THEN the plan is the first one's
     assert store.SweepStore.open(tmp_path).plan.points == plans[0].points
+
+
+def test_a_sweep_does_not_go_into_the_folder_of_a_run(tmp_path: Path) -> None:
+    plan = plan_single(None, FIELDS, SIZES)
+    run_single(plan, tmp_path / "run", lambda done, total: None)
+    page = (tmp_path / "run" / "report.html").read_bytes()
+    with pytest.raises(UsageError, match="holds a run, whose report this would replace"):
+        store.SweepStore.create(tmp_path / "run", plan)
+    assert (tmp_path / "run" / "report.html").read_bytes() == page
+    assert not (tmp_path / "run" / "plan.json").exists()
