@@ -5,8 +5,8 @@
 
 Steps in which the probe is silent carry `warmup`, so no figure is made of them, and as many more are run. The figure is
 subtracted nowhere: whoever wants to know what is left can do that. It holds what ranges and phases cost, the events at
-the borders of phases included; step rows, the events of single device operations on a GPU, and one frame around each
-timed function are there in both arms.
+the borders of phases included; step rows, the events of single device operations on a GPU, and a call around each timed
+function are there in both arms.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Probe:
         """Between two steps: from now on ranges and phases note nothing, or do again. Steps always have their row.
 
         For measuring what they cost. Their objects are held by whoever enters them, so they change their class: a
-        question asked in each use would cost everybody something, always. Of a timed function one frame is left.
+        question asked in each use would cost everybody something, always. Of a timed function a call is left.
         """
         self._calls.be_silent(silent)
         range_class, phase_class = (SilentRange, SilentPhase) if silent else self._loud
