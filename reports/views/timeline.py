@@ -88,7 +88,7 @@ def _bounds(steps: Columns, step: int) -> tuple[int | None, int | None]:
 
 def _all_bars(process: Process, step: int, start_ns: int, end_ns: int) -> Iterator[Bar]:
     spans = process.rows("spans")
-    yield from _host_bars(_of_step(spans, step), start_ns)
+    yield from _host_bars(_of_step(spans, step))
     yield from _wait_bars(_of_step(process.rows("waits"), step))
     copies = process.rows("copies")
     yield from _enqueue_bars(_of_step(copies, step))
@@ -115,7 +115,7 @@ def _timed(rows: Columns, start: str, end: str) -> tuple[Columns, LongArray, Lon
     return rows[known], starts[known], ends[known]
 
 
-def _host_bars(rows: Columns, step_start_ns: int) -> Iterator[Bar]:
+def _host_bars(rows: Columns) -> Iterator[Bar]:
     rows, starts, ends = _timed(rows, "start_ns", "end_ns")
     depths, _ = rows.ints("depth")
     columns = zip(rows.texts("lane"), rows.texts("kind"), rows.texts("name"), starts, ends, depths, strict=True)

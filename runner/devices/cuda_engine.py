@@ -13,12 +13,8 @@ known to 1.5 us instead of 6.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch.autograd import profiler
-
-Direction = Literal["h2d", "d2h"]
 
 ENGINE_BYTES = 2 * 1024
 """Copies of this size and above are run by a copy engine."""

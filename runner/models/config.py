@@ -54,11 +54,6 @@ class ModelConfig:
         """The dtype of weights, activations and KV cache."""
         return DTYPES[self.dtype]
 
-    @property
-    def group_size(self) -> int:
-        """Query heads that share one KV head."""
-        return self.num_attention_heads // self.num_key_value_heads
-
 
 # One layer, one head: a sixth of tiny's attention, for replays whose prompts have tens of thousands of tokens.
 _MICRO = ModelConfig(

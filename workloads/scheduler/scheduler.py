@@ -48,16 +48,6 @@ class Scheduler:
         self._last_prefill_step = -config.prefill_schedule_interval
 
     @property
-    def num_running(self) -> int:
-        """Requests that hold blocks."""
-        return len(self._running)
-
-    @property
-    def num_waiting(self) -> int:
-        """Requests that hold none: not yet admitted, or preempted."""
-        return len(self._waiting)
-
-    @property
     def num_unfinished(self) -> int:
         """Requests added and not yet answered in full."""
         return len(self._states)
