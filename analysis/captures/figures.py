@@ -33,7 +33,7 @@ class CaptureFigures:
     """What a report says of a capture. Every part says in its own module how it is defined.
 
     source       nsys or kineto; `facts` what the file says of itself (versions, graph trace mode, damages)
-    steps_from   who marked the steps: vllm, sglang, pytorch, stepscope, mapped, inferred; None without steps
+    steps_from   who marked the steps: vllm, sglang, trtllm, pytorch, stepscope, mapped, inferred; None without steps
     devices      busy and idle, empty where nothing ran on a device (then nothing about one can be said)
     syncs        None where nobody knows which calls waited
     lacks        what columns and tables the capture has not: the reasons of figures that are null

@@ -1,6 +1,7 @@
 """Names that engines give to their steps, and what such a name tells about the step.
 
 vLLM       execute_context_1(888)_generation_0(0), execute_32_context_0(sq0sk0..)_generation_32(sq32sk55086..)
+TensorRT   [Executor] _forward_step 12: 0 ctx reqs, 32 gen reqs (of TensorRT-LLM)
 SGLang     step[DECODE bs=32], step[EXTEND bs=2 toks=512], step[MIXED ...]
 PyTorch    ProfilerStep#6
 stepscope  step, in the domain stepscope; "stepscope: step" where the profiler knows no domains
@@ -13,6 +14,9 @@ from dataclasses import dataclass
 
 _VLLM = re.compile(r"execute(?:_\d+)?_context_(\d+)\(([^)]*)\)_generation_(\d+)\(([^)]*)\)")
 _SGLANG = re.compile(r"step\[(DECODE|EXTEND|MIXED|IDLE|PREFILL|TARGET_VERIFY|DRAFT_EXTEND)\b([^\]]*)\]")
+_TRTLLM = re.compile(
+    r"\[Executor\] _forward_step(?: \d+)?: (\d{1,9}) ctx reqs,(?: \d+ ctx tokens,)? (\d{1,9}) gen reqs"
+)
 _PROFILER_STEP = re.compile(r"ProfilerStep#?\d+")
 _SQ, _SK = re.compile(r"^sq(\d+)"), re.compile(r"^sq\d+sk(\d+)")
 _PAIR = re.compile(r"(bs|toks|tokens|num_tokens)=(\d+)")
@@ -35,7 +39,7 @@ class Marker:
 OWN_PREFIX = "stepscope: "
 """Before the names of our probe's ranges in traces of torch.profiler, which has no domains."""
 
-FAMILIES = ("stepscope", "sglang", "vllm", "mapped", "pytorch")
+FAMILIES = ("stepscope", "sglang", "vllm", "trtllm", "mapped", "pytorch")
 """The first family that a capture has marks its steps. SGLang runs with names of vLLM's form inside its own exist."""
 
 
@@ -49,6 +53,11 @@ def marker_of(name: str, domain: str | None = None) -> Marker | None:
         return _vllm(match)
     if match := _SGLANG.fullmatch(name):
         return _sglang(match)
+    if match := _TRTLLM.match(name):
+        context, generation = int(match[1]), int(match[2])
+        return Marker(
+            "trtllm", covers=False, num_reqs=context + generation, num_prefill=context, num_decode=generation
+        )
     return Marker("pytorch") if _PROFILER_STEP.fullmatch(name) else None
 
 

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from ....errors import MeasurementError, UsageError
-from ..arrays import FURTHEST_NS
+from ..arrays import ABSENT, FURTHEST_NS
 from ..hosts import check_devices
 from ..links import lacks_kernels
 from ..merging import merge_traces
-from ..trace import CapturedProcess, Note, Rows, Trace
+from ..trace import RANGE, CapturedProcess, CopyRows, DeviceRows, HostRows, Note, Rows, Trace
 from . import about
 from .chunks import ChunkReader
 from .collect import Collector
@@ -36,7 +38,8 @@ def _read_one(path: Path, salvage: bool) -> Trace:
         for events in stream:
             collector.take(events)
         collector.finish()
-    host, device, copies = collector.host(), collector.device(), collector.copies()
+    device, copies = collector.device(), collector.copies()
+    host = _of_threads(collector.host(), device, copies)
     if not len(host) and not len(device) and not len(copies):
         raise UsageError(f"{path}: no events of a PyTorch profiler in it; give a trace that torch.profiler exported")
     if "calls" not in collector.absent() and lacks_kernels(host, device, copies):
@@ -62,6 +65,14 @@ def _read_one(path: Path, salvage: bool) -> Trace:
         trace = _taken_apart(trace, path, salvage)
     check_devices(trace, path, "the device of its events")
     return replace(trace, host=trace.host.moved(base), device=trace.device.moved(base), copies=trace.copies.moved(base))
+
+
+def _of_threads(host: HostRows, device: DeviceRows, copies: CopyRows) -> HostRows:
+    """Without the annotations that some versions draw on a stream's row under the category of those of threads."""
+    is_range = host.kind == RANGE
+    streams = np.setdiff1d(np.concatenate((device.stream, copies.stream)), host.thread[~is_range])
+    on_stream = is_range & np.isin(host.thread, streams) & (host.thread != ABSENT)
+    return host.taken(~on_stream) if on_stream.any() and not is_range.all() else host
 
 
 def _taken_apart(trace: Trace, path: Path, salvage: bool) -> Trace:
