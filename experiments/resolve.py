@@ -20,9 +20,9 @@ from .sources import SHARED_SIZES, build_workload
 from .spec import DeviceName, MeasureSpec, PointSpec, parse_point
 from .visits import arm_steps
 
-MICRO_ABOVE_PAIRS = 300_000_000
+MICRO_ABOVE_PAIRS = 100_000_000
 """(query, key) pairs above which, where no model is named, a smaller one makes the tokens: `tiny` takes 34 ns a pair,
-that is 10 s, `micro` 6 ns. A modelled device goes by costs, not by this arithmetic: there `micro-256` makes them, whose
+that is 3 s, `micro` 6 ns. A modelled device goes by costs, not by this arithmetic: there `micro-256` makes them, whose
 attention is linear in the length of a prompt.
 """
 
