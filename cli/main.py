@@ -32,6 +32,7 @@ from .verify import verify
 
 INTERRUPTED = 130
 INTERNAL = 70
+_DISTRIBUTIONS = {"yaml": "PyYAML", "pynvml": "nvidia-ml-py"}
 
 
 class _Verbs(typer.Typer):
@@ -131,13 +132,19 @@ def guarded(work: Callable[[], object], *, debug: bool = False) -> int:
         return 0
     except MemoryError as error:
         return _told(f"does not fit into memory ({error}); lower the counts or sizes that were asked for", 2, debug)
-    except OSError as error:
-        if error.filename is None:
-            return _told(f"internal error: {type(error).__name__}: {error} (--debug shows where)", INTERNAL, debug)
-        return _told(f"{error.filename}: {error.strerror}; choose another path", 2, debug)  # a full disk, a long name
     except Exception as error:  # noqa: BLE001 - the last line of defence: an internal error has its own exit code
-        return _told(f"internal error: {type(error).__name__}: {error} (--debug shows where)", INTERNAL, debug)
+        return _told(*_unforeseen(error), debug)
     return code if isinstance(code, int) else 0
+
+
+def _unforeseen(error: Exception) -> tuple[str, int]:
+    """What no domain error tells: of the machine's state, or a mistake of ours."""
+    if isinstance(error, OSError) and error.filename is not None:  # a full disk, a long name
+        return f"{error.filename}: {error.strerror}; choose another path", 2
+    if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("stepscope"):
+        package = _DISTRIBUTIONS.get(error.name.partition(".")[0], error.name.partition(".")[0])
+        return f"the package {package} is not installed here, and this needs it; pip install {package}", 2
+    return f"internal error: {type(error).__name__}: {error} (--debug shows where)", INTERNAL
 
 
 def _told(message: str, code: int, debug: bool) -> int:

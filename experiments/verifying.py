@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..errors import UsageError
 from ..reports.verify_text import VerifyCheck, VerifyRow, render_check, render_counts, render_mutant
 from ..runner.models.weights import shared_weights
-from .resolve import default_device
+from .resolve import check_device, default_device
 from .verify.check import Check, Result, Setting
 from .verify.run import chosen_checks, run_check, with_mutant
 
@@ -40,6 +40,7 @@ def verify(
     chosen = device if device not in (None, "auto") else default_device()
     if chosen not in DEVICES:
         raise UsageError(f"--device: unknown value {chosen!r}; known are auto, {', '.join(DEVICES)}")
+    check_device(chosen)  # before a check that needs no GPU has taken its time
     if options.seconds <= 0:
         raise UsageError(f"--seconds: {options.seconds} is not above 0")
     quick, mutant = options.quick, options.mutant

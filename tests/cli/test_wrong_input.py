@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 READERS = {
     "run": ["run"], "sweep": ["sweep"], "step": ["step"], "sizes": ["sizes"], "report": ["report"],
@@ -48,3 +49,21 @@ def test_an_output_file_is_out_everywhere(perf: Callable[..., object], tmp_path:
     ended = perf("report", folder, "--format", "text", "--out", tmp_path / "page.txt")
     assert ended.code == 0, ended.err
     assert (tmp_path / "page.txt").read_text().startswith("decode")
+
+
+def test_a_package_that_is_not_there(perf: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise ModuleNotFoundError("No module named 'yaml'", name="yaml.nodes")
+
+    monkeypatch.setattr("stepscope.experiments.reporting.write_report", missing)
+    ended = perf("report", "anything")
+    told = "perf: the package PyYAML is not installed here, and this needs it; pip install PyYAML\n"
+    assert (ended.code, ended.err) == (2, told)
+
+
+def test_a_gpu_that_is_not_there_is_said_before_any_check(perf: Callable[..., object]) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    ended = perf("verify", "overlap", "--device", "cuda")
+    assert (ended.code, ended.out) == (2, "")
+    assert "use --device sim or cpu" in ended.err
