@@ -2,19 +2,24 @@
 
 The replay sees arm `first`, and of arm `last` what the host's range around the copy takes behind other calls of its
 step (`analysis.exposure.commit_step`); of arm `skip`, which it has to foretell, nothing.
+
+With two steps in flight a figure is that of the time outside the forwards, and what the arms do to the forwards, which
+is told beside it: forwards of different steps differ by more than a copy is worth (`analysis.forwards`). Arms without
+events have no device times. Their steps are those of the arms with events, row by row, and so are their forwards.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ...analysis.arms import COPIES
 from ...analysis.blocks import Block
 from ...analysis.exposure import commit_step
+from ...analysis.forwards import Forwards, forwards_of, jump_ns, net_blocks, steps_of
 from ...analysis.gauged import gauged_blocks, gauged_difference, pairs_of
 from ...analysis.mirrored import kept_waiting, mirrored_difference, round_differences
 from ...analysis.stats import Number
@@ -43,6 +48,7 @@ class Cell:
     replayed_ns   the replay's answer to first - skip, None without one
     copy_ns       |C|; None without events, and of large tables under synchronous scheduling, where nobody asks
     exposed       whether single copies were given an exposure
+    forward_ns    of skip_ns, what is in the forwards themselves, measured;   None under synchronous scheduling
     late          rounds that count for no arm: the host was too slow in them for the device to bind
     """
 
@@ -56,6 +62,7 @@ class Cell:
     copy_ns: Number | None
     exposed: bool = False
     late: int = 0
+    forward_ns: Number | None = None
 
     @property
     def mib(self) -> float:
@@ -72,6 +79,7 @@ def measured_cells(specs: Sequence[dict[str, Any]]) -> list[Cell]:
     """Every cell, measured in this process. Launches of one cell are put together."""
     plan = make_plan([(f"verify-{at}", spec) for at, spec in enumerate(specs)], {})
     found: dict[Key, list[_Launch]] = {}
+    forwards: dict[Key, Mapping[str, Forwards]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for group in launches(plan.points):
             arms: dict[str, tuple[Measured, Sequence[Block]]] = {
@@ -79,7 +87,9 @@ def measured_cells(specs: Sequence[dict[str, Any]]) -> list[Cell]:
                 for point, _, measured, blocks in measure_launch(group, Path(folder), lambda: False)
             }
             key = _key(group[0].spec)
-            found.setdefault(key, []).append(_launch(key, arms))
+            if key[-1]:
+                forwards[key] = {name: forwards_of(one.recording) for name, (one, _) in arms.items()}
+            found.setdefault(key, []).append(_launch(key, arms, forwards.get((*key[:-1], True), {})))
     return [_cell(key, measured) for key, measured in found.items()]
 
 
@@ -95,6 +105,8 @@ class _Launch:
     replayed_ns: Number | None = None
     copy_ns: Number | None = None
     exposed: bool = False
+    order_forward_ns: Number | None = None
+    skip_forward_ns: Number | None = None
 
 
 def _key(spec: PointSpec) -> Key:
@@ -104,33 +116,42 @@ def _key(spec: PointSpec) -> Key:
     return int(runner.table_width or 0), runner.token_handoff, name, spec.measure.device_events
 
 
-def _launch(key: Key, arms: Arms) -> _Launch:
+def _launch(key: Key, arms: Arms, forwards: Mapping[str, Forwards]) -> _Launch:
     width, handoff, _, events = key
-    order, skip, late = (_gauged if handoff == "sync" else _paced)(arms, TURNS[handoff].left_out)
+    left_out = TURNS[handoff].left_out
+    found = _gauged(arms, left_out) if handoff == "sync" else _paced(arms, left_out, forwards)
     if not events:
-        return _Launch(order, skip, late)
-    replayed = replayed_ns(arms["first"][0].recording, arms["last"][0].recording)
+        return found
+    found = replace(found, replayed_ns=replayed_ns(arms["first"][0].recording, arms["last"][0].recording))
     if handoff == "sync" and WIDTHS.get(width) != SMALL_MIB:
-        return _Launch(order, skip, late, replayed)
+        return found
     metrics = [summary_of(arms[name][0])["metrics"] for name in ("first", "last")]
     copies = [values[name] for values in metrics for name in COPIES if values.get(name) is not None]
     exposed = metrics[0].get("exposed_p50_ns") is not None
-    return _Launch(order, skip, late, replayed, min(copies, default=None), exposed)
+    return replace(found, copy_ns=min(copies, default=None), exposed=exposed)
 
 
-def _gauged(arms: Arms, left_out: int) -> tuple[Sequence[Any], Sequence[Any], int]:
+def _gauged(arms: Arms, left_out: int) -> _Launch:
     gauged = {name: gauged_blocks(one.recording, blocks) for name, (one, blocks) in arms.items()}
     order = pairs_of(gauged["last"], gauged["first"], left_out)
-    return order, pairs_of(gauged["first"], gauged["skip"], left_out), 0
+    return _Launch(order, pairs_of(gauged["first"], gauged["skip"], left_out), 0)
 
 
-def _paced(arms: Arms, left_out: int) -> tuple[Sequence[Any], Sequence[Any], int]:
-    turns = {name: blocks for name, (_, blocks) in arms.items()}
+def _paced(arms: Arms, left_out: int, forwards: Mapping[str, Forwards]) -> _Launch:
+    turns = {
+        name: net_blocks(blocks, steps_of(one.recording, blocks), forwards.get(name, {}))
+        for name, (one, blocks) in arms.items()
+    }
     fit = [kept_waiting(one.recording, blocks) for one, blocks in arms.values()]
     late = frozenset(number for number, waited in enumerate(zip(*fit, strict=False)) if not all(waited))
     order = round_differences(turns["last"], turns["first"], left_out, late)
     skip = round_differences(turns["first"], turns["skip"], left_out, late)
-    return order, skip, sum(number >= left_out for number in late)
+    first, last, without = (forwards.get(name, {}) for name in ("first", "last", "skip"))
+    moved, against = jump_ns(last, first), jump_ns(last, without)
+    return _Launch(
+        order, skip, sum(number >= left_out for number in late),
+        order_forward_ns=moved, skip_forward_ns=None if moved is None or against is None else against - moved,
+    )  # fmt: skip
 
 
 def _cell(key: Key, launches: Sequence[_Launch]) -> Cell:
@@ -139,15 +160,27 @@ def _cell(key: Key, launches: Sequence[_Launch]) -> Cell:
     """
     width, handoff, road, events = key
     order, skip = ([value for one in launches for value in getattr(one, name)] for name in ("order", "skip"))
-    difference: Callable[[Sequence[Any]], Number | None]
-    difference = gauged_difference if handoff == "sync" else mirrored_difference
     replayed = [one.replayed_ns for one in launches if one.replayed_ns is not None]
     copies = [one.copy_ns for one in launches if one.copy_ns is not None]
-    return Cell(
-        width=width, handoff=handoff, road=road, events=events, order_ns=difference(order), skip_ns=difference(skip),
+    cell = Cell(
+        width=width, handoff=handoff, road=road, events=events, order_ns=None, skip_ns=None,
         replayed_ns=sum(replayed) / len(replayed) if replayed else None, copy_ns=min(copies, default=None),
         exposed=any(one.exposed for one in launches), late=sum(one.late for one in launches),
     )  # fmt: skip
+    if handoff == "sync":
+        return replace(cell, order_ns=gauged_difference(order), skip_ns=gauged_difference(skip))
+    forward = [_mean([getattr(one, name) for one in launches]) for name in ("order_forward_ns", "skip_forward_ns")]
+    order_ns, skip_ns = (_sum(mirrored_difference(of), own) for of, own in zip((order, skip), forward, strict=True))
+    return replace(cell, order_ns=order_ns, skip_ns=skip_ns, forward_ns=forward[1])
+
+
+def _sum(outside_ns: Number | None, forward_ns: Number | None) -> Number | None:
+    return None if outside_ns is None or forward_ns is None else outside_ns + forward_ns
+
+
+def _mean(values: Sequence[Number | None]) -> Number | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 def replayed_ns(first: Recording, last: Recording) -> Number | None:
@@ -186,8 +219,9 @@ def _close(cell: Cell) -> bool:
 
 def _said(cell: Cell) -> str:
     told = ("null" if value is None else f"{value / 1e3:.1f}" for value in (cell.replayed_ns, cell.skip_ns))
-    late = f" (rounds in which the device did not bind: {cell.late})" if cell.late else ""
-    return "{} {} against {}".format(cell.name, *told) + late
+    beside = [] if cell.forward_ns is None else [f"{cell.forward_ns / 1e3:.1f} of it in the forward"]
+    beside += [f"rounds in which the device did not bind: {cell.late}"] if cell.late else []
+    return "{} {} against {}".format(cell.name, *told) + (f" ({'; '.join(beside)})" if beside else "")
 
 
 def _plainest(cells: Sequence[Cell]) -> list[Cell]:

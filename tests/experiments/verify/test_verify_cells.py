@@ -3,6 +3,7 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from stepscope.analysis.blocks import Block
 from stepscope.errors import UsageError
@@ -69,21 +70,69 @@ def test_what_the_compute_stream_exposes_is_the_copy():
         assert (failed(cells) == []) is passes
 
 
-def test_a_round_in_which_the_host_of_one_arm_was_late_counts_for_none(monkeypatch):
-    # GIVEN six rounds of one step of 1 ms, `first` 160 us longer, and arm `last` late in the fourth round
-    fit = {"last": [True, True, True, False, True, True]}
+DOUBLE = (32_768, "async_auto", "double", False)
+WORTH = {"first": 160_000, "last": 162_000, "skip": 0}
+
+
+def arms_of_six_rounds(monkeypatch, **fit):
+    """Rounds of one step of 1 ms and what its arm is worth, whose forwards take 0.5 ms and grow with no rule."""
     monkeypatch.setattr(cells_module, "kept_waiting", lambda name, blocks: fit.get(name, [True] * 6))
-    more = {"first": 160_000, "last": 162_000, "skip": 0}
-    arms = {
-        name: (SimpleNamespace(recording=name), [Block(order, (1_000_000 + ns,)) for order in range(6)])
-        for name, ns in more.items()
-    }
-    found = cells_module._launch((32_768, "async_auto", "double", False), arms)
+    monkeypatch.setattr(cells_module, "steps_of", lambda name, blocks: [np.array([block.order]) for block in blocks])
+    forwards, arms = {}, {}
+    for at, (name, ns) in enumerate(WORTH.items()):
+        orders = [3 * number + (at if number % 2 == 0 else 2 - at) for number in range(6)]
+        forwards[name] = {order: 500_000 + 3_000 * order**2 for order in orders}
+        blocks = [Block(order, (500_000 + ns + forwards[name][order],)) for order in orders]
+        arms[name] = (SimpleNamespace(recording=name), blocks)
+    return arms, forwards
+
+
+def test_a_round_in_which_the_host_of_one_arm_was_late_counts_for_none(monkeypatch):
+    # GIVEN six rounds, and arm `last` late in the fourth
+    arms, forwards = arms_of_six_rounds(monkeypatch, last=[True, True, True, False, True, True])
+    monkeypatch.setattr(cells_module, "jump_ns", lambda left, right: 0)
+    found = cells_module._launch(DOUBLE, arms, forwards)
     assert (len(found.order), len(found.skip), found.late) == (3, 3, 1)
-    cell = cells_module._cell((32_768, "async_auto", "double", False), [found])
+    cell = cells_module._cell(DOUBLE, [found])
     assert (cell.order_ns, cell.skip_ns, cell.late) == (2_000, 160_000, 1)
     said = cells_module._said(cell)
-    assert said.endswith("null against 160.0 (rounds in which the device did not bind: 1)")
+    assert said.endswith("null against 160.0 (0.0 of it in the forward; rounds in which the device did not bind: 1)")
+
+
+def test_what_an_arm_does_to_the_forward_is_counted_and_told(monkeypatch):
+    arms, forwards = arms_of_six_rounds(monkeypatch)
+    own = {"first": 6_000, "last": 5_000, "skip": 1_000}
+    names = {id(forwards[name]): own[name] for name in own}
+    monkeypatch.setattr(cells_module, "jump_ns", lambda left, right: names[id(left)] - names[id(right)])
+    cell = cells_module._cell(DOUBLE, [cells_module._launch(DOUBLE, arms, forwards)])
+    assert (cell.order_ns, cell.skip_ns, cell.forward_ns) == (2_000 - 1_000, 160_000 + 5_000, 5_000)
+    assert cells_module._said(cell).endswith("null against 165.0 (5.0 of it in the forward)")
+    # AND without the forwards there is no figure
+    monkeypatch.undo()
+    arms, _ = arms_of_six_rounds(monkeypatch)
+    cell = cells_module._cell(DOUBLE, [cells_module._launch(DOUBLE, arms, {})])
+    assert (cell.order_ns, cell.skip_ns) == (None, None)
+
+
+def test_arms_without_events_are_held_against_the_forwards_of_their_twins_with_events(monkeypatch):
+    *_, large, plain = cell_specs("sim", quick=False, model="tiny", context=16)
+    seen = {}
+
+    def launch(key, arms, forwards):
+        seen[key] = forwards
+        return cells_module._Launch([], [], 0)
+
+    def measure(group, folder, interrupted):
+        for point in group:
+            yield point, None, SimpleNamespace(recording=(cells_module._key(point.spec), point)), []
+
+    monkeypatch.setattr(cells_module, "_launch", launch)
+    monkeypatch.setattr(cells_module, "measure_launch", measure)
+    monkeypatch.setattr(cells_module, "forwards_of", lambda recording: {0: recording[0]})
+    cells_module.measured_cells([large, plain])
+    assert len(seen) == 8
+    for key, forwards in seen.items():
+        assert forwards == {arm: {0: (*key[:-1], True)} for arm in ("first", "last", "skip")}
 
 
 def test_copies_below_the_resolution_must_be_null():

@@ -1,0 +1,123 @@
+"""Forwards of arms that take turns on one runner, set apart from what an arm costs outside of them.
+
+A forward grows with its rows and does not grow evenly: over 64 rows of 2,048 tokens (H200) it lay up to 16 us above and
+12 below a straight line, in waves of 128 steps, a tile of keys. Rounds that mirror each other cancel a straight line
+(`mirrored`); of the waves they left 5 to 37 us in single pairs of rounds and 8 to 18 in a launch's figure, more than a
+copy of 2 MiB may be off. The wave is the requests': the same steps on another runner, with other memory, showed it
+again to 3 us, around a level of that runner's own. So it is measured, step by step, and taken away:
+
+    worth of an arm = pace net of the forwards (`net_blocks`) + what it does to the forwards themselves (`jump_ns`)
+
+Net of its own forwards an arm would be forgiven whatever it does to them, as a copy that shares the memory's bandwidth
+with the forward does. That part is asked for at the borders between turns: there the wave goes on, and the arm changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from .blocks import Block
+from .columns import FloatArray, LongArray
+from .stats import median, midmean
+from .tables import TableSource, processes
+
+REACH, SETTLED = 20, 2
+"""Steps on either side of a border that are compared, and those behind it that are still the other arm's in part."""
+ROUNDS_OF_FIT = 8
+Forwards = Mapping[int, int]
+"""Step -> what its forward took on the device, in ns."""
+
+
+def forwards_of(recording: TableSource) -> dict[int, int]:
+    """The replayed forward of each step by device times, those of steps that are not counted included. Empty where
+    none were recorded.
+    """
+    process, *_ = processes(recording)
+    spans = process.rows("spans")
+    graphs = spans[spans.matches("kind", "graph")]
+    (step, numbered), (begin, begun), (end, ended) = (graphs.ints(name) for name in ("step", "start_ns", "end_ns"))
+    chosen = numbered & begun & ended
+    found: dict[int, int] = {}
+    for number, took in zip(step[chosen].tolist(), (end - begin)[chosen].tolist(), strict=True):
+        found[number] = found.get(number, 0) + took
+    return found
+
+
+def steps_of(recording: TableSource, blocks: Sequence[Block]) -> list[LongArray]:
+    """The steps of each block in order: the recording's counted ones, in order."""
+    process, *_ = processes(recording)
+    numbers = np.sort(process.counted_numbers())
+    ends = np.cumsum([len(block.periods_ns) for block in _in_order(blocks)])
+    return np.split(numbers, ends[:-1]) if len(ends) else []
+
+
+def net_blocks(blocks: Sequence[Block], steps: Sequence[LongArray], forwards: Forwards) -> list[Block]:
+    """The blocks in order, each period less the forward of its step, or less the median of its block's where that one
+    is not known. A block none of whose forwards is known has no periods: no figure.
+
+    A period holds the forwards of other steps, too; windows hold all of theirs but the first and the last (`pace`).
+    """
+    found = []
+    for block, numbers in zip(_in_order(blocks), steps, strict=True):
+        took = [forwards.get(step) for step in numbers.tolist()]
+        level = median([ns for ns in took if ns is not None])
+        own = () if level is None else [round(level) if ns is None else ns for ns in took]
+        periods = tuple(period - ns for period, ns in zip(block.periods_ns, own, strict=bool(own)))
+        found.append(Block(block.order, periods))
+    return found
+
+
+def jump_ns(left: Forwards, right: Forwards) -> float | None:
+    """By how much forwards of one arm are longer than those of another, by the borders where their turns meet: the
+    midmean over borders of the jump between two lines of one slope. None without a border of either direction.
+
+    What bends forwards alike on both sides leaves no jump, and what is left of other bends has the other sign where the
+    arms meet in the other order: the figure is the mean of both orders'. With forwards that scatter by 4 us and 16
+    rounds it is right to 1.6 us (standard deviation).
+    """
+    jumps: tuple[list[int], list[int]] = ([], [])
+    for back, (one, two) in enumerate(((right, left), (left, right))):
+        for before, behind in _borders(one, two):
+            jump = _jump(before, behind, one, two)
+            jumps[back].append(round(-jump if back else jump))
+    there, back_again = (midmean(found) for found in jumps)
+    return None if there is None or back_again is None else (there + back_again) / 2
+
+
+def _borders(one: Forwards, two: Forwards) -> list[tuple[list[int], list[int]]]:
+    """Where steps of `one` are followed by steps of `two`: the last steps before and the first settled ones behind.
+
+    The last step of a turn has no counted period, and may have no forward either.
+    """
+    found = []
+    mine, its = _runs(set(one) - set(two)), _runs(set(two) - set(one))
+    for run in mine:
+        behind = next((other for other in its if 0 < other[0] - run[-1] <= SETTLED), None)
+        if behind is not None and min(len(run), len(behind) - SETTLED) > SETTLED:
+            found.append((run[-REACH:], behind[SETTLED : SETTLED + REACH]))
+    return found
+
+
+def _runs(steps: set[int]) -> list[list[int]]:
+    """Steps that follow one another, one of them left out at most."""
+    numbers = sorted(steps)
+    cuts: LongArray = np.flatnonzero(np.diff(np.array(numbers, dtype=np.int64)) > SETTLED) + 1
+    return [part.tolist() for part in np.split(np.array(numbers, dtype=np.int64), cuts) if len(part)]
+
+
+def _jump(before: Sequence[int], behind: Sequence[int], one: Forwards, two: Forwards) -> float:
+    """Two lines of one slope, by least absolute differences (least squares with weights, a few times over)."""
+    steps = np.array([*before, *behind], dtype=np.float64) - behind[0]
+    took = np.array([*(one[step] for step in before), *(two[step] for step in behind)], dtype=np.float64)
+    terms: FloatArray = np.stack([np.ones(len(steps)), steps, (steps >= 0).astype(np.float64)], axis=1)
+    weights: FloatArray = np.ones(len(steps))
+    for _ in range(ROUNDS_OF_FIT):
+        fit, *_ = np.linalg.lstsq(terms * weights[:, None], took * weights, rcond=None)
+        weights = 1 / np.sqrt(np.maximum(np.abs(took - terms @ fit), 1_000.0))
+    return float(fit[2])
+
+
+def _in_order(blocks: Sequence[Block]) -> list[Block]:
+    return sorted(blocks, key=lambda block: block.order)

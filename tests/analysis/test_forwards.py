@@ -1,0 +1,115 @@
+"""Arms on forwards that grow in waves and stairs, and forwards that an arm itself lengthens."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+from stepscope.analysis.blocks import Block
+from stepscope.analysis.forwards import forwards_of, jump_ns, net_blocks, steps_of
+from stepscope.analysis.mirrored import mirrored_difference, round_differences
+
+ARMS = ("first", "last", "skip")
+STEPS, SETTLE = 24, 4
+OUTSIDE_NS = {"first": 302_000, "last": 302_000, "skip": 250_000}
+"""Time outside the forward: what the copy of 2 MiB exposes is 52 us."""
+IN_FORWARD_NS = {"first": 5_000}
+"""What it costs the forward beside it."""
+
+
+def smooth(step):
+    """Waves of a tile of keys, as measured, and stairs where rows cross it together."""
+    return round(400 * step + 13_000 * math.sin(2 * math.pi * step / 128) + 15_000 * (step // 128))
+
+
+class Runs:
+    """Blocks, their steps and forwards of each arm on one runner, whose level is off by a share of a forward."""
+
+    def __init__(self, seed, level=1.0, rounds=16, in_forward=IN_FORWARD_NS):
+        rng = random.Random(seed)
+        self.blocks, self.steps, self.forwards = ({arm: made() for arm in ARMS} for made in (list, list, dict))
+        step = 60
+        for number in range(rounds):
+            for place, arm in enumerate(ARMS if number % 2 == 0 else ARMS[::-1]):
+                begin = step + SETTLE
+                for at in range(step, begin + STEPS + 1):
+                    took = 5_000_000 * level + smooth(at) + in_forward.get(arm, 0) + rng.gauss(0, 4_000)
+                    self.forwards[arm][at] = round(took)
+                step = begin + STEPS + 1
+                own = np.arange(begin, begin + STEPS)
+                lean = [(-1) ** at * 20_000 for at in own]  # what periods make up for in the next one
+                periods = [self.forwards[arm][at] + OUTSIDE_NS[arm] + ns for at, ns in zip(own, lean, strict=True)]
+                self.blocks[arm].append(Block(number * len(ARMS) + place, tuple(periods)))
+                self.steps[arm].append(own)
+
+    def difference(self, left, right, forwards=None):
+        """By pace, net of forwards where given."""
+        arms = [
+            self.blocks[arm] if forwards is None else net_blocks(self.blocks[arm], self.steps[arm], forwards[arm])
+            for arm in (left, right)
+        ]
+        return mirrored_difference(round_differences(*arms))
+
+
+def in_forwards(runs):
+    return jump_ns(runs.forwards["last"], runs.forwards["skip"]) - jump_ns(
+        runs.forwards["last"], runs.forwards["first"]
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_an_arm_costs_is_found_though_forwards_differ_by_more(seed):
+    # GIVEN waves and stairs, which mirrored rounds do not cancel
+    runs = Runs(seed)
+    assert abs(runs.difference("first", "skip") - 57_000) > 7_000
+    # WHEN the time outside the forwards and the forwards at the borders are asked for
+    outside, inside = runs.difference("first", "skip", runs.forwards), in_forwards(runs)
+    # THEN each is right, and their sum is what the arm costs
+    assert outside == pytest.approx(52_000, abs=1_000)
+    assert inside == pytest.approx(5_000, abs=4_500)
+    assert runs.difference("last", "first", runs.forwards) == pytest.approx(0, abs=1_000)
+    # AND arms that do nothing to their forwards are not said to
+    assert in_forwards(Runs(seed, in_forward={})) == pytest.approx(0, abs=4_500)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_forwards_of_the_same_steps_on_another_runner_serve_as_well(seed):
+    # GIVEN arms without device times, and a runner whose forwards are 0.3 % longer
+    runs, twin = Runs(seed), Runs(seed + 10, level=1.003)
+    assert runs.difference("first", "skip", twin.forwards) == pytest.approx(52_000, abs=3_000)
+
+
+def test_a_forward_that_is_not_known_is_its_blocks_usual_one_and_a_block_without_any_has_no_figure():
+    blocks = [Block(5, (100, 200, 300)), Block(2, (400, 500))]
+    steps = [np.array([3, 4]), np.array([8, 9, 10])]
+    net = net_blocks(blocks, steps, {8: 10, 10: 30})
+    assert net == [Block(2, ()), Block(5, (90, 180, 270))]
+    assert round_differences(net, net, left_out=0) == [(True, 0.0)]
+
+
+def test_borders_of_one_direction_only_say_nothing():
+    one, two = dict.fromkeys(range(20), 7_000), dict.fromkeys(range(20, 40), 7_000)
+    assert jump_ns(one, two) is None
+    assert jump_ns({}, {}) is None
+    # AND steps that both have, as those of a warm-up, are no border
+    again = dict.fromkeys(range(40, 60), 7_000)
+    assert jump_ns(one | again, two) == pytest.approx(0)
+    assert jump_ns(one | two | again, one | two) is None
+
+
+def test_steps_and_their_forwards_are_read_from_a_recording(lab):
+    # GIVEN six steps, the third not counted, of which the last has no device times
+    made = lab()
+    for number in range(6):
+        with made.step(number):
+            made.host(10)
+    made.rows["steps"][2]["warmup"] = True
+    for number in range(6):
+        begin = 1_000 * number
+        end = begin + 500 + number if number < 5 else None
+        made.rows["spans"].append({"step": number, "lane": "gpu:compute", "name": "graph[64]", "kind": "graph",
+                                   "start_ns": begin, "end_ns": end})  # fmt: skip
+    recording = made.recording()
+    assert forwards_of(recording) == {number: 500 + number for number in range(5)}
+    blocks = [Block(4, (1, 2, 3)), Block(0, (1, 2))]
+    assert [numbers.tolist() for numbers in steps_of(recording, blocks)] == [[0, 1], [3, 4, 5]]
