@@ -7,13 +7,14 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import UsageError
 from .axes import check_count, expand, nothing_left, put, with_params
 from .excluding import Excludes
 from .loading import Tree
+from .named_files import digests
 from .point import PLAN_VERSION, Choice, Point, parameters, point_entry, read_point
 from .resolve import resolve
 from .spec import AXES, PointSpec
@@ -28,15 +29,22 @@ _SLUG = re.compile(r"[A-Za-z0-9.][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The points of a sweep in the order of their running, and the specs that they come from."""
+    """The points of a sweep in the order of their running, and the specs that they come from.
+
+    files  digests of the files that points name (`named_files`); plans of earlier versions have none
+    """
 
     sources: tuple[str, ...]
     points: tuple[Point, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The text of plan.json."""
-        points = [point_entry(point) for point in self.points]
-        return json.dumps({"version": PLAN_VERSION, "sources": self.sources, "points": points}, indent=1) + "\n"
+        tree = {
+            "version": PLAN_VERSION, "sources": self.sources, "files": dict(self.files),
+            "points": [point_entry(point) for point in self.points],
+        }  # fmt: skip
+        return json.dumps(tree, indent=1) + "\n"
 
 
 def _digest(plain: Mapping[str, Any]) -> str:
@@ -116,7 +124,8 @@ def make_plan(
                 points[point.key] = point
         except UsageError as error:
             raise UsageError(f"{name}: {error}") from error
-    return Plan(tuple(name for name, _ in specs), tuple(points.values()))
+    files = digests(point.spec for point in points.values())
+    return Plan(tuple(name for name, _ in specs), tuple(points.values()), files)
 
 
 def read_plan(text: str, where: str) -> Plan:
@@ -128,6 +137,7 @@ def read_plan(text: str, where: str) -> Plan:
             raise UsageError(f"has version {version}, this stepscope reads {PLAN_VERSION}; use the one that wrote it")
         points = tuple(_read_entry(entry, version) for entry in tree["points"])
         sources = tuple(tree["sources"])
+        files = {str(path): str(content) for path, content in tree.get("files", {}).items()}
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -137,7 +147,7 @@ def read_plan(text: str, where: str) -> Plan:
         raise UsageError(f"{where}: plans no point; choose another --out and start anew")
     if len({point.key for point in points}) < len(points):
         raise UsageError(f"{where}: names a point twice; choose another --out and start anew")
-    return Plan(sources, points)
+    return Plan(sources, points, files)
 
 
 def _read_entry(entry: Mapping[str, Any], version: int) -> Point:

@@ -25,6 +25,7 @@ from typing import Any, Literal
 from ..errors import UsageError
 from .files import make_writable, publish_folder, write_atomically
 from .loading import read_text
+from .named_files import digest
 from .plan import Plan, Point, read_plan
 from .result_folder import writers_in_turn
 
@@ -68,6 +69,15 @@ class SweepStore:
         return cls(root, plan)
 
     @staticmethod
+    def _refuse_changed_files(root: Path, plan: Plan) -> None:
+        """Points that are missing would be another experiment than those that are there, under the same id."""
+        for name, was in plan.files.items():
+            here = digest(name)
+            if here is not None and here != was:
+                told = f"{name}: has changed since the sweep in {root} began"
+                raise UsageError(f"{told}; bring the old one back, or choose another --out")
+
+    @staticmethod
     def _refuse_another(root: Path) -> None:
         if (root / "plan.json").exists():
             raise UsageError(f"{root}: holds a sweep already; add --resume to go on with it, or choose another --out")
@@ -87,6 +97,7 @@ class SweepStore:
         if not path.exists():
             raise UsageError(f"{root}: holds no plan.json, so there is nothing to resume; drop --resume to start")
         stored = read_plan(read_text(path), str(path))
+        cls._refuse_changed_files(root, stored)
         differ = set() if plan is None else {p.key for p in plan.points} ^ {p.key for p in stored.points}
         if differ:  # in another order they are the same points; the stored one stays
             raise UsageError(

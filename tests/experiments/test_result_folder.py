@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -137,3 +138,26 @@ def test_a_sweep_does_not_go_into_the_folder_of_a_run(tmp_path: Path) -> None:
         store.SweepStore.create(tmp_path / "run", plan)
     assert (tmp_path / "run" / "report.html").read_bytes() == page
     assert not (tmp_path / "run" / "plan.json").exists()
+
+
+def test_a_sweep_is_not_gone_on_with_after_its_trace_has_changed(tmp_path: Path) -> None:
+    # GIVEN a sweep of a trace
+    trace, root = tmp_path / "trace.csv", tmp_path / "sweep"
+    rows = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,12,3\n"
+    trace.write_text(rows)
+    plan = plan_single(None, {"device": "sim", "workload.trace.file": str(trace)}, ["max_num_seqs=2"])
+    store.SweepStore.create(root, plan)
+    assert store.SweepStore.resume(root, None).plan.files.keys() == {str(trace)}
+    # WHEN the trace gets a row more THEN what is missing would be of other requests: refused
+    trace.write_text(f"{rows}2023-11-16 18:17:04.03,30,1\n")
+    with pytest.raises(UsageError, match=f"{trace}: has changed since the sweep in {root} began"):
+        store.SweepStore.resume(root, None)
+    # AND as it was, or where it cannot be seen (points run elsewhere), the sweep goes on; so do plans without digests
+    trace.write_text(rows)
+    store.SweepStore.resume(root, None)
+    trace.unlink()
+    store.SweepStore.resume(root, None)
+    tree = json.loads((root / "plan.json").read_text())
+    del tree["files"]
+    (root / "plan.json").write_text(json.dumps(tree))
+    assert store.SweepStore.resume(root, None).plan.files == {}
