@@ -47,10 +47,9 @@ class ThreadTime:
         return int(np.searchsorted(self._end, start, side="right")), int(np.searchsorted(self._begin, end, side="left"))
 
     def _sums(self, first: int, stop: int, time: LongArray) -> list[tuple[Named, int]]:
-        codes, place = np.unique(self._code[first:stop], return_inverse=True)
-        sums = np.zeros(len(codes), dtype=np.int64)
-        np.add.at(sums, place, time)
-        return [(self._named[code], total) for code, total in zip(codes.tolist(), sums.tolist(), strict=True) if total]
+        sums = np.zeros(len(self._named), dtype=np.int64)
+        np.add.at(sums, self._code[first:stop], time)
+        return [(self._named[code], int(sums[code])) for code in np.flatnonzero(sums).tolist()]
 
 
 class HostTime:
