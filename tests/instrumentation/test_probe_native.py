@@ -11,6 +11,7 @@ from stepscope.instrumentation.clock import MonotonicClock
 from stepscope.instrumentation.probe import Ledger, Probe
 from stepscope.instrumentation.probe import probe as probe_module
 from stepscope.instrumentation.probe.native import SWITCH, look, native
+from stepscope.instrumentation.probe.step import STEP_FIGURES
 
 from .probe_fakes import FakeMarks
 from .test_probe_calls import Arities, CalledStep
@@ -178,8 +179,35 @@ def test_no_reference_is_lost_or_kept(monkeypatch):
     assert [sys.getrefcount(each) for each in noted] == before
 
 
+@pytest.mark.parametrize("way", [pytest.param("native", marks=needs_compiler), "python"])
+def test_a_step_that_begins_ends_the_one_that_is_open(monkeypatch, way):
+    probe = make(monkeypatch, way)
+    first = probe.step(1)
+    first.__enter__()
+    with probe.step(2) as second:
+        assert (probe.scope, probe.ledger.step) == (second, 2)
+        first.__exit__(None, None, None)  # too late
+    assert [(row[0], row[-1]) for row in probe.ledger.rows["steps"]] == [(1, False), (2, True)]
+    assert probe.last_start_ns == second.start_ns > first.end_ns
+
+
+@pytest.mark.parametrize("way", [pytest.param("native", marks=needs_compiler), "python"])
+def test_a_step_is_given_up_with_its_row(monkeypatch, way):
+    probe = make(monkeypatch, way)
+    gone = []
+    for number in range(2):
+        with probe.step(number) as step:
+            step.note_later(lambda lens: {"num_reqs": len(lens)}, b"abc")
+        gone.append(weakref.ref(step))
+    del step
+    assert [row[3 + STEP_FIGURES.index("num_reqs")] for row in probe.ledger.rows["steps"]] == [3, 3]
+    gc.collect()
+    assert [ref() is None for ref in gone] == [True, False]  # the last one says when it began
+
+
 def test_without_a_compiler_it_is_done_in_python_and_why_is_said(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv(SWITCH, raising=False)
     monkeypatch.setenv("CC", "false")
     assert look.__wrapped__() == (None, "false failed: 1")
     monkeypatch.setenv("CC", "no-such-compiler")
