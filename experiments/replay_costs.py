@@ -60,6 +60,18 @@ def measure_replays(
     return tuple(meter.cost(shape) for shape in wanted)
 
 
+def padded_and_actual(
+    runner: ModelRunner, config: RunnerConfig, bench: Bench, shape: ReplayShape
+) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Forwards of a shape in its padded graph and in one of its own size, over the same rows, which stay in the
+    runner's buffers until another shape is put there. As `measure_replays`.
+    """
+    meter = _Meter(runner, config, bench)
+    meter.capture([shape])
+    _, padded, actual = meter.pair(shape)
+    return padded, actual
+
+
 class _Meter:
     def __init__(self, runner: ModelRunner, config: RunnerConfig, bench: Bench) -> None:
         self._runner = runner
@@ -75,14 +87,19 @@ class _Meter:
 
     def cost(self, shape: ReplayShape) -> ReplayCost:
         """All three times of one shape."""
-        inputs = fill_step(self._containers, shape, self._config.num_blocks, resolve_groups(self._config))
-        padded = self._forward(inputs, self._plan(shape, shape.size))
-        actual = self._forward(inputs, self._plan(shape, shape.tokens))
+        inputs, padded, actual = self.pair(shape)
         padded_ns, actual_ns = self._turns(padded, actual if shape.size != shape.tokens else padded)
         eager = self._forward(inputs, self._eager_plan(shape))
         kernels = {figures.key: figures.kernel_hash for figures in getattr(self._runner.device, "captures", ())}
         names = [kernels.get(self._key(shape.mode, tokens)) for tokens in (shape.size, shape.tokens)]
         return ReplayCost(shape, padded_ns, actual_ns, self._eager_ns(eager), *names)
+
+    def pair(self, shape: ReplayShape) -> tuple[StepInputs, Callable[[], object], Callable[[], object]]:
+        """The shape put into the buffers, and its forwards in graphs of the padded and of the actual size."""
+        inputs = fill_step(self._containers, shape, self._config.num_blocks, resolve_groups(self._config))
+        plans = (self._plan(shape, size) for size in (shape.size, shape.tokens))
+        padded, actual = (self._forward(inputs, plan) for plan in plans)
+        return inputs, padded, actual
 
     def _turns(self, padded: Callable[[], object], actual: Callable[[], object]) -> tuple[int, int]:
         """Medians of both, blocks in the order P A A P; one and the same call is measured once and is equal."""

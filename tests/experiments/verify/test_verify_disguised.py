@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from stepscope.experiments.calibrate.trace import TraceEvent
+from stepscope.experiments.replay_kernels import KernelTimes
 from stepscope.experiments.verify import (
     bound_gpu,
     cells,
@@ -128,23 +129,37 @@ def test_a_cell_is_measured_from_its_three_arms():
     assert cell.replayed_ns > 0
 
 
-def test_what_padding_costs_is_asked_of_several_runners_and_looks(monkeypatch):
-    # GIVEN runners that differ by 6 us in what the greater length adds, and a look that was disturbed
-    looks = iter([0, 0, 0, 900_000, 0, 0, *[6_000] * 6, *[12_000] * 6])
-    shapes_seen = []
+def test_what_padding_costs_is_asked_of_several_runners_and_looks_and_of_their_kernels(monkeypatch):
+    # GIVEN runners of which one's padding costs 18 us more beside long rows, looks of which one was disturbed, and
+    # attention of 300 us and 5 ms
+    looks, seen = iter([0, 0, 0, 900_000] + [0] * 14), []
+    kernels = iter([*[(0, 0), (0, 0)] * 2, (0, 0), (18_000, 0)])
 
     def measured(runner, config, bench, shapes):
-        more = next(looks)
-        shapes_seen.append([shape.kv_tokens for shape in shapes])
-        return [types.SimpleNamespace(padded_ns=1_015_000, actual_ns=1_000_000),
-                types.SimpleNamespace(padded_ns=4_015_000 + more, actual_ns=4_000_000)]  # fmt: skip
+        seen.append([shape.kv_tokens for shape in shapes])
+        return [types.SimpleNamespace(padded_ns=1_014_000, actual_ns=1_000_000),
+                types.SimpleNamespace(padded_ns=4_005_000 + next(looks), actual_ns=4_000_000)]  # fmt: skip
+
+    def traced(runner, config, bench, shape):
+        other, attention = next(kernels)
+        base = 300_000 if shape.kv_tokens == 72 * 512 else 5_000_000
+        return (KernelTimes(base + 4_000 + attention, 715_000 + other), KernelTimes(base, 700_000))
 
     monkeypatch.setattr(padding_runs, "measure_replays", measured)
+    monkeypatch.setattr(padding_runs, "replay_kernels", traced)
     monkeypatch.setattr(padding_runs, "build_runner", lambda *a: object())
     monkeypatch.setattr(padding_runs, "GpuBench", object)
-    (finding,) = padding_runs._measured(replace(QUICK, quick=False))
-    assert (finding.passed, finding.found, len(shapes_seen)) == (True, "6 us", 18)
-    assert finding.planted.endswith("15.0 us at KV 512; at 8192 that and (of each runner 0.0, 6.0, 12.0)")
+    equal, *free = padding_runs._measured(replace(QUICK, quick=False))
+    assert (equal.passed, equal.found, len(seen)) == (True, "6 us", 18)
+    assert equal.planted.endswith(
+        "15.0 us more at KV 512; at 8192 that and (of each runner 0.0, 0.0, 18.0; whole replays 14.0 and 5.0 us more)"
+    )
+    assert [(finding.passed, finding.found) for finding in free] == [(True, "4 us")] * 2
+    # AND attention over padding with a past takes a third more, and a trace without attention says nothing
+    kernels = iter([(0, 96_000), (0, 1_660_000)] * 3)
+    looks = iter([0] * 18)
+    assert [found.passed for found in padding_runs._measured(replace(QUICK, quick=False))] == [True, False, False]
+    assert not padding_runs._free(512, [padding_runs.PaddingCost(0.0, 0.0, 0.0, 0.0)]).passed
 
 
 def test_injected_work_is_found_between_neighbours():
