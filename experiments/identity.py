@@ -15,6 +15,7 @@ ENGINE = ("engine", "stepscope", "torch", "triton", "numpy", "python")
 MACHINE = ("machine", "os", "cpu_model", "gpu_name", "gpu_driver")
 """What it runs on."""
 _MEASURED_BY = ("workloads", "runner", "instrumentation", "experiments")
+_SOURCES = frozenset({".py", ".c", ".h"})
 _NAMES = {"engine": "stepscope's source", "cpu_model": "CPU", "gpu_name": "GPU", "gpu_driver": "driver", "os": "kernel"}
 
 Identity = Mapping[str, Value]
@@ -38,7 +39,7 @@ def source_digest() -> str:
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for folder in _MEASURED_BY:
-        for path in sorted((root / folder).rglob("*.py")):
+        for path in sorted(path for path in (root / folder).rglob("*") if path.suffix in _SOURCES):
             content = path.read_bytes()
             digest.update(f"{path.relative_to(root).as_posix()}\0{len(content)}\0".encode())
             digest.update(content)

@@ -105,6 +105,9 @@ def test_an_edit_of_our_source_is_another_engine(tmp_path, monkeypatch: pytest.M
     assert digest() != before
     source.write_text("x = 1\n")
     assert digest() == before
+    (root / "runner" / "notes.h").write_text("int x;\n")  # compiled where it runs
+    assert digest() != before
+    (root / "runner" / "notes.h").unlink()
     source.rename(root / "runner" / "stop.py")
     assert digest() != before
     source_digest.cache_clear()
