@@ -1,8 +1,8 @@
 """What the kernels of a replayed forward take, attention's and all others, by the profiler's trace (CUPTI).
 
-A forward is T = G(size) + A(rows, KV), and padding is to change G alone. No stopwatch around a replay shows G beside long
-sequences: at 8,192 tokens a row A is 5 ms (H200), and two graphs' A over the same rows need only differ by 0.2 % for the
-10 us that were measured. The kernels tell G and A apart.
+A forward is T = G(size) + A(rows, KV), and padding is to change G alone. No stopwatch around a replay shows G beside
+long sequences: at 8,192 tokens a row A is 5 ms (H200), and two graphs' A over the same rows need only differ by 0.2 %
+for the 10 us that were measured. The kernels tell G and A apart.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ events have no device times. Their steps are those of the arms with events, row 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ Arms = Mapping[str, tuple[Measured, Sequence[Block]]]
 """Commit order -> what it gave in one launch."""
 Key = tuple[int, str, str, bool]
 """Width, hand-off, road, events: what one cell is."""
+Seen = Callable[[Key, Arms, Mapping[str, Forwards]], object]
+"""Is told what a launch gave: the arms, and the forwards that they were held against."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +77,8 @@ class Cell:
         return f"{self.mib:g} MiB, {self.handoff}, {self.road}{'' if self.events else ', without events'}"
 
 
-def measured_cells(specs: Sequence[dict[str, Any]]) -> list[Cell]:
-    """Every cell, measured in this process. Launches of one cell are put together."""
+def measured_cells(specs: Sequence[dict[str, Any]], seen: Seen = lambda *launch: None) -> list[Cell]:
+    """Every cell, measured in this process. Launches of one cell are put together; `seen` is told of each."""
     plan = make_plan([(f"verify-{at}", spec) for at, spec in enumerate(specs)], {})
     found: dict[Key, list[_Launch]] = {}
     forwards: dict[Key, Mapping[str, Forwards]] = {}
@@ -89,7 +91,9 @@ def measured_cells(specs: Sequence[dict[str, Any]]) -> list[Cell]:
             key = _key(group[0].spec)
             if key[-1]:
                 forwards[key] = {name: forwards_of(one.recording) for name, (one, _) in arms.items()}
-            found.setdefault(key, []).append(_launch(key, arms, forwards.get((*key[:-1], True), {})))
+            twins = forwards.get((*key[:-1], True), {})
+            found.setdefault(key, []).append(_launch(key, arms, twins))
+            seen(key, arms, twins)
     return [_cell(key, measured) for key, measured in found.items()]
 
 
