@@ -77,11 +77,10 @@ def _unsaid(lacks: Lacks, kind: npt.NDArray[np.object_], called: BoolArray) -> s
     if lacks.copies or lacks.directions:
         return lacks.copies or lacks.directions
     if unknown.any():
-        of = f"none of {int(sided.sum())} copies tells" if unknown[sided].all() else f"{int(unknown.sum())} copies hide"
-        return f"{of} the host's kind of memory"
+        return f"{int(unknown.sum())} of {int(sided.sum())} do not tell the host's kind of memory"
     lost = pageable & ~called
     if lost.any():
-        return lacks.calls or f"{int(lost.sum())} copies of pageable memory are tied to no call"
+        return lacks.calls or f"{int(lost.sum())} of {int(sided.sum())} are of pageable memory and tied to no call"
     return None
 
 

@@ -42,7 +42,8 @@ class Remedy:
 class CaptureVerdict:
     """`parts` [ns] of `window_ns`, None where a device's idle time cannot be said; `bound` is the largest of them.
 
-    step_p50_ns, steps   median period of the marked steps, or median length where there is one, and of how many
+    step_p50_ns, steps   median period of the marked steps, or median length of their host ranges where none has a next
+                         one (`step_is_period` is false then: the device may work longer), and of how many
     remedies             largest first
     """
 
@@ -52,17 +53,19 @@ class CaptureVerdict:
     step_p50_ns: Number | None
     steps: int
     remedies: tuple[Remedy, ...]
+    step_is_period: bool = True
 
 
 def capture_verdict(figures: CaptureFigures) -> CaptureVerdict:
     """From the figures of the sections below; a capture without device work has steps only."""
     window = sum(own.window_ns for own in figures.devices)
     parts = _parts(figures) if window else None
-    step, steps = _step(figures)
+    step, steps, is_period = _step(figures)
     bound = None if parts is None else max(parts.items(), key=lambda item: item[1])[0]
     found = (_late(figures), _eager(figures), _waits(figures), _copies(figures), _pageable(figures), _item(figures))
     remedies = [own for own in found if own is not None and own.at_most_ns >= LEAST_SHARE * window > 0]
-    return CaptureVerdict(window, parts, bound, step, steps, tuple(sorted(remedies, key=lambda own: -own.at_most_ns)))
+    remedies.sort(key=lambda own: -own.at_most_ns)
+    return CaptureVerdict(window, parts, bound, step, steps, tuple(remedies), is_period)
 
 
 def _parts(figures: CaptureFigures) -> dict[Part, int] | None:
@@ -76,16 +79,16 @@ def _parts(figures: CaptureFigures) -> dict[Part, int] | None:
     return {"kernels": busy - alone, "copies": alone, "late": late, "asked": known - late, "unknown": idle - known}
 
 
-def _step(figures: CaptureFigures) -> tuple[Number | None, int]:
+def _step(figures: CaptureFigures) -> tuple[Number | None, int, bool]:
     if figures.steps.empty:
-        return None, 0
+        return None, 0, True
     steps = figures.steps.drop_duplicates(["pid", "rank", "step"])
     period, has_period = ints(steps, "period_ns")
     if has_period.any():
-        return median(period[has_period]), int(has_period.sum())
+        return median(period[has_period]), int(has_period.sum()), True
     (start, has_start), (end, has_end) = ints(steps, "start_ns"), ints(steps, "end_ns")
     known = has_start & has_end
-    return median((end - start)[known]), int(known.sum())
+    return median((end - start)[known]), int(known.sum()), False
 
 
 def _late(figures: CaptureFigures) -> Remedy | None:

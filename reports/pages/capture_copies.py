@@ -84,7 +84,7 @@ def pageable_section(figures: CaptureFigures) -> Section:
 def blocked(own: PageableFigures) -> str:
     """ "3 asynchronous copies of pageable memory blocked the host for 1.2 ms.", or why nobody can say."""
     if own.copies is None or own.blocked_ns is None:
-        return f"Which asynchronous copies were of pageable memory cannot be said: {own.unsaid}."
+        return f"Whether asynchronous copies were of pageable memory cannot be said: {own.unsaid}."
     if not own.copies:
         return "No asynchronous copy of pageable memory was found."
     return f"{counted(own.copies, *ASYNCHRONOUS)} of pageable memory blocked the host for {duration(own.blocked_ns)}."

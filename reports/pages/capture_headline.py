@@ -89,6 +89,8 @@ def device_words(device: str, rank: int | None) -> str:
 
 def _copies(figures: CaptureFigures) -> _Made:
     if not figures.hidden:
+        if figures.copies and not figures.lacks.directions:
+            return "None: the capture has copies, and none of them to a device.", (), "#copies"
         lacks = figures.lacks.copies or figures.lacks.directions
         why = lacks or why_not(figures, "copies and what", "the capture has no copies to a device")
         return f"Cannot say: {why}.", (), "#copies"

@@ -74,7 +74,10 @@ def _bound(figures: CaptureFigures, found: CaptureVerdict) -> str:
 def _step(found: CaptureVerdict) -> str:
     if found.step_p50_ns is None:
         return ""
-    return f"A step takes {duration(found.step_p50_ns)} (median of {count(found.steps)})."
+    length = f"{duration(found.step_p50_ns)} (median of {count(found.steps)})"
+    if found.step_is_period:
+        return f"A step takes {length}."
+    return f"The host's range of a step lasts {length}; how often steps come cannot be said from so few."
 
 
 def _phases(figures: CaptureFigures) -> str:

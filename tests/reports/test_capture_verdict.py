@@ -54,6 +54,16 @@ def test_copies_beside_no_kernel_bind_and_waits_are_named(export) -> None:
     assert (found.remedies[0].code, found.remedies[0].at_most_ns, found.remedies[0].count) == ("copies", 90 * US, 1)
 
 
+def test_the_range_of_one_step_is_not_how_long_a_step_takes(export) -> None:
+    # GIVEN one step whose host range of 40 us is over long before its kernel ends
+    export.range(0, 40 * US, "execute_context_0(0)_generation_1(1)")
+    export.call(5 * US, 9 * US, "cudaLaunchKernel_v7000", correlation=1)
+    export.kernel(20 * US, 200 * US, correlation=1)
+    text = " ".join(render_capture(figures_of(export.path), "text").split())
+    assert "The host's range of a step lasts 40.0 µs (median of 1); how often steps come cannot be said" in text
+    assert "A step takes" not in text
+
+
 def test_ranges_alone_are_still_told_by_their_share_of_the_steps(export) -> None:
     # GIVEN ten steps of 100 us with two ranges each, and nothing of a device
     for number in range(10):

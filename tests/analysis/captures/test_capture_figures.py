@@ -132,7 +132,7 @@ class TestPageable:
         found = figures(path)
         assert [own.src_kind for own in found.copies] == ["unknown"]
         assert (found.pageable.copies, found.pageable.blocked_ns, found.pageable.unknown_kind) == (None, None, 1)
-        assert found.pageable.unsaid == "none of 1 copies tells the host's kind of memory"
+        assert found.pageable.unsaid == "1 of 1 do not tell the host's kind of memory"
 
 
 class TestHidden:

@@ -49,12 +49,12 @@ def check(path, options=None):
     if found is None:
         assert "\n" not in refusal
         return False
-    totals = [(own.window_ns, own.busy_ns or 0, own.idle_ns or 0, own.kernel_union_ns) for own in found.devices]
+    totals = [(own.window_ns, own.busy_ns or 0, own.idle_ns or 0, own.kernel_union_ns or 0) for own in found.devices]
     totals += [(own.sum_ns, own.union_ns) for own in found.copies]
     totals += [(own.hidden_under_kernels_ns or 0, own.size_bytes or 0) for own in found.copies]
     totals += [(own.total_ns, own.gpu_sum_ns or 0, own.projected_ns or 0) for own in found.ranges]
-    totals += [(own.idle_ns, own.late_ns, *(share.idle_ns for share in own.host)) for own in found.gaps]
-    totals += [(own.total_ns,) for own in found.syncs]
+    totals += [(own.idle_ns, own.late_ns or 0, *(share.idle_ns for share in own.host)) for own in found.gaps]
+    totals += [(own.total_ns,) for own in found.syncs or ()]
     assert all(value >= 0 for values in totals for value in values)
     return True
 
