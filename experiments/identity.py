@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..instrumentation.environment import fingerprint
+from ..instrumentation.probe.native import native
 from ..instrumentation.recording.registry import Value
 
-ENGINE = ("engine", "stepscope", "torch", "triton", "numpy", "python")
+ENGINE = ("engine", "stepscope", "torch", "triton", "numpy", "python", "probe")
 """What runs."""
 MACHINE = ("machine", "os", "cpu_model", "gpu_name", "gpu_driver")
 """What it runs on."""
@@ -29,7 +30,8 @@ def identity(gpu: Mapping[str, Value] | None = None) -> dict[str, Value]:
         sampler = TelemetrySampler()
         gpu = sampler.environment()
         sampler.close()
-    known = {**fingerprint(gpu), "engine": source_digest()}
+    probe = "C" if native() is not None else "Python"  # half of what a host's step costs the probe, or twice that
+    known = {**fingerprint(gpu), "engine": source_digest(), "probe": probe}
     return {name: known.get(name) for name in (*ENGINE, *MACHINE)}
 
 

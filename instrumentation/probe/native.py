@@ -71,17 +71,18 @@ def look() -> tuple[Any | None, str]:
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace").strip()
         return None, f"{error.cmd[0]} failed: {said.splitlines()[0] if said else error.returncode}"
-    except (OSError, ImportError, subprocess.TimeoutExpired) as error:
+    except (OSError, ImportError, RuntimeError, subprocess.TimeoutExpired) as error:  # RuntimeError: no home
         return None, str(error)
 
 
 def _compiled() -> Path:
     """The library's file. Raises OSError and SubprocessError where it is not there and cannot be made."""
     texts = (source.read_text(encoding="utf-8") for source in _SOURCES)
-    about = "\0".join((*texts, sys.version, sysconfig.get_path("include"), *_FLAGS)).encode()
+    abi = str(sysconfig.get_config_var("SOABI"))  # homes are shared by machines
+    about = "\0".join((*texts, sys.version, abi, sysconfig.get_path("include"), *_FLAGS)).encode()
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stepscope"
     library = folder / f"hot_path-{hashlib.sha256(about).hexdigest()[:16]}.so"
-    if not library.exists():
+    if not library.exists() or not library.stat().st_size:  # empty: a crash came before it was on disk
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as work:
             made = Path(work) / library.name

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 from stepscope.instrumentation.clock import MonotonicClock
 from stepscope.instrumentation.probe import Ledger, Probe
+from stepscope.instrumentation.probe import native as native_module
 from stepscope.instrumentation.probe import probe as probe_module
 from stepscope.instrumentation.probe.native import SWITCH, look, native
 from stepscope.instrumentation.probe.step import STEP_FIGURES
@@ -213,6 +214,29 @@ def test_without_a_compiler_it_is_done_in_python_and_why_is_said(monkeypatch, tm
     monkeypatch.setenv("CC", "no-such-compiler")
     assert "no-such-compiler" in look.__wrapped__()[1]
     assert list(tmp_path.glob("stepscope/*")) == []
+
+
+def test_without_a_home_it_is_done_in_python(monkeypatch):
+    # GIVEN a user without a home, as containers have them
+    def nowhere():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.setattr(native_module.Path, "home", nowhere)
+    assert look.__wrapped__() == (None, "Could not determine home directory.")
+
+
+@needs_compiler
+def test_an_empty_library_is_compiled_again(monkeypatch, tmp_path):
+    # GIVEN a cache that a crash left with a name and no content
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(native_module, "_compile", lambda target: target.touch())
+    empty = native_module._compiled()
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert look.__wrapped__()[0] is not None
+    assert empty.stat().st_size > 0
 
 
 @needs_compiler
