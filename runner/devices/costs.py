@@ -161,7 +161,8 @@ class CostModel:
 
     def _uncalibrated(self, what: str, largest: int) -> UsageError:
         where = f"{self.model} on {self.calibration.gpu}"
-        return UsageError(f"uncalibrated shape: {what} for {where}; the largest calibrated is {largest}")
+        mend = "ask for less, or use --device cuda"
+        return UsageError(f"uncalibrated shape: {what} for {where}; the largest calibrated is {largest}; {mend}")
 
 
 def split(total: int, parts: int) -> tuple[int, ...]:
