@@ -38,7 +38,7 @@ def steps_of(spec, folder, joined):
 @pytest.mark.parametrize(
     ("runner", "scheduler"),
     [
-        ({"num_blocks": 75}, {}),  # which preempts
+        ({"num_blocks": 45}, {}),  # which preempts
         ({}, {"long_prefill_token_threshold": 8}),
         ({"token_handoff": "async_auto"}, {}),
         ({"kv_groups": ["full", "window=8"], "model": "tiny"}, {}),
