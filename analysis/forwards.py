@@ -6,7 +6,7 @@ A forward grows with its rows and does not grow evenly: over 64 rows of 2,048 to
 copy of 2 MiB may be off. The wave is the requests': the same steps on another runner, with other memory, showed it
 again to 3 us, around a level of that runner's own. So it is measured, step by step, and taken away:
 
-    worth of an arm = pace net of the forwards (`net_blocks`) + what it does to the forwards themselves (`jump_ns`)
+    worth of an arm = pace net of the forwards (`net_blocks`) + what it does to the forwards themselves (`jump_of`)
 
 Net of its own forwards an arm would be forgiven whatever it does to them, as a copy that shares the memory's bandwidth
 with the forward does. That part is asked for at the borders between turns: there the wave goes on, and the arm changes.
@@ -14,11 +14,13 @@ with the forward does. That part is asked for at the borders between turns: ther
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from .blocks import Block
+from .blocks import Block, over_launches
 from .columns import FloatArray, LongArray
 from .stats import median, midmean
 from .tables import TableSource, processes
@@ -28,6 +30,20 @@ REACH, SETTLED = 20, 2
 ROUNDS_OF_FIT = 8
 Forwards = Mapping[int, int]
 """Step -> what its forward took on the device, in ns."""
+
+
+class Jump(NamedTuple):
+    """By how much forwards of one arm are longer than those of another, in ns, and half of its 95 % interval by how
+    borders differ: None with a single border of a direction.
+    """
+
+    ns: float
+    half_ns: float | None
+
+    def less(self, other: Jump) -> Jump:
+        """The difference of two."""
+        known = self.half_ns is not None and other.half_ns is not None
+        return Jump(self.ns - other.ns, math.hypot(self.half_ns or 0, other.half_ns or 0) if known else None)
 
 
 def forwards_of(recording: TableSource) -> dict[int, int]:
@@ -69,21 +85,31 @@ def net_blocks(blocks: Sequence[Block], steps: Sequence[LongArray], forwards: Fo
     return found
 
 
-def jump_ns(left: Forwards, right: Forwards) -> float | None:
-    """By how much forwards of one arm are longer than those of another, by the borders where their turns meet: the
-    midmean over borders of the jump between two lines of one slope. None without a border of either direction.
+def jump_of(left: Forwards, right: Forwards) -> Jump | None:
+    """`left` against `right` by the borders where their turns meet: the midmean over borders of the jump between two
+    lines of one slope. None without a border of either direction.
 
     What bends forwards alike on both sides leaves no jump, and what is left of other bends has the other sign where the
     arms meet in the other order: the figure is the mean of both orders'. With forwards that scatter by 4 us and 16
     rounds it is right to 1.6 us (standard deviation).
     """
-    jumps: tuple[list[int], list[int]] = ([], [])
-    for back, (one, two) in enumerate(((right, left), (left, right))):
-        for before, behind in _borders(one, two):
-            jump = _jump(before, behind, one, two)
-            jumps[back].append(round(-jump if back else jump))
-    there, back_again = (midmean(found) for found in jumps)
-    return None if there is None or back_again is None else (there + back_again) / 2
+    orders = []
+    for sign, one, two in ((1, right, left), (-1, left, right)):
+        jumps = [round(sign * _jump(before, behind, one, two)) for before, behind in _borders(one, two)]
+        middle, scatter = midmean(jumps), over_launches(jumps)
+        if middle is None or scatter is None:
+            return None
+        orders.append(Jump(middle, None if scatter.high is None else scatter.high - scatter.mean))
+    return mean_jump(orders)
+
+
+def mean_jump(jumps: Sequence[Jump]) -> Jump | None:
+    """The mean of independent ones; None without any."""
+    if not jumps:
+        return None
+    halves = [one.half_ns for one in jumps if one.half_ns is not None]
+    half = math.hypot(*halves) / len(jumps) if len(halves) == len(jumps) else None
+    return Jump(sum(one.ns for one in jumps) / len(jumps), half)
 
 
 def _borders(one: Forwards, two: Forwards) -> list[tuple[list[int], list[int]]]:

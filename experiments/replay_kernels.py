@@ -39,6 +39,7 @@ def replay_kernels(
 ) -> tuple[KernelTimes, KernelTimes]:
     """Of a shape in its padded graph and in one of its own size, over the same rows. Overwrites buffers and KV."""
     calls = padded_and_actual(runner, config, bench, shape)
+    bench.trace(calls[0])  # the first trace of a process may begin late
     found: tuple[list[KernelTimes], list[KernelTimes]] = ([], [])
     for which in TURNS:
         found[which].append(kernel_times(bench.trace(_replays(calls[which])), REPLAYS))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from stepscope.analysis.blocks import Block
 from stepscope.analysis.columns import Columns
-from stepscope.analysis.forwards import Forwards, jump_ns, net_blocks, steps_of
+from stepscope.analysis.forwards import Forwards, jump_of, net_blocks, steps_of
 from stepscope.analysis.mirrored import mirrored_difference, round_differences
 from stepscope.experiments.verify.cell_specs import HANDOFFS, TURNS, cell_specs
 from stepscope.experiments.verify.cells import Arms, Key, judged, measured_cells
@@ -64,10 +64,12 @@ def told(launch: Mapping[str, Any]) -> str:
         figures = [
             mirrored_difference(round_differences(of[left], of[right], TURNS[handoff].left_out)) for of in (plain, net)
         ]
-        legs = [jump_ns(forwards["last"], forwards[name]) for name in (right, left) if name != "last"]
-        figures.append(None if None in legs else legs[0] - sum(legs[1:]))
+        legs = [jump_of(forwards["last"], forwards[name]) for name in (right, left) if name != "last"]
+        known = [leg for leg in legs if leg is not None]
+        inside = known[0].less(known[1]) if len(known) == 2 else known[0] if len(legs) == 1 and known else None
+        figures += [None, None] if inside is None else [inside.ns, inside.half_ns]
         values = (f"{value / 1e3:.1f}" if value is not None else "null" for value in figures)
-        said.append("{} - {}: pace {}, outside the forward {}, in it {} us".format(left, right, *values))
+        said.append("{} - {}: pace {}, outside the forward {}, in it {} +- {} us".format(left, right, *values))
     return "; ".join(said)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from ...analysis.arms import COPIES
 from ...analysis.blocks import Block
 from ...analysis.exposure import commit_step
-from ...analysis.forwards import Forwards, forwards_of, jump_ns, net_blocks, steps_of
+from ...analysis.forwards import Forwards, Jump, forwards_of, jump_of, mean_jump, net_blocks, steps_of
 from ...analysis.gauged import gauged_blocks, gauged_difference, pairs_of
 from ...analysis.mirrored import kept_waiting, mirrored_difference, round_differences
 from ...analysis.stats import Number
@@ -50,7 +50,7 @@ class Cell:
     replayed_ns   the replay's answer to first - skip, None without one
     copy_ns       |C|; None without events, and of large tables under synchronous scheduling, where nobody asks
     exposed       whether single copies were given an exposure
-    forward_ns    of skip_ns, what is in the forwards themselves, measured;   None under synchronous scheduling
+    forward       of skip_ns, what is in the forwards themselves, measured;   None under synchronous scheduling
     late          rounds that count for no arm: the host was too slow in them for the device to bind
     """
 
@@ -64,7 +64,7 @@ class Cell:
     copy_ns: Number | None
     exposed: bool = False
     late: int = 0
-    forward_ns: Number | None = None
+    forward: Jump | None = None
 
     @property
     def mib(self) -> float:
@@ -109,8 +109,8 @@ class _Launch:
     replayed_ns: Number | None = None
     copy_ns: Number | None = None
     exposed: bool = False
-    order_forward_ns: Number | None = None
-    skip_forward_ns: Number | None = None
+    order_forward: Jump | None = None
+    skip_forward: Jump | None = None
 
 
 def _key(spec: PointSpec) -> Key:
@@ -151,10 +151,10 @@ def _paced(arms: Arms, left_out: int, forwards: Mapping[str, Forwards]) -> _Laun
     order = round_differences(turns["last"], turns["first"], left_out, late)
     skip = round_differences(turns["first"], turns["skip"], left_out, late)
     first, last, without = (forwards.get(name, {}) for name in ("first", "last", "skip"))
-    moved, against = jump_ns(last, first), jump_ns(last, without)
+    moved, against = jump_of(last, first), jump_of(last, without)
     return _Launch(
         order, skip, sum(number >= left_out for number in late),
-        order_forward_ns=moved, skip_forward_ns=None if moved is None or against is None else against - moved,
+        order_forward=moved, skip_forward=None if moved is None or against is None else against.less(moved),
     )  # fmt: skip
 
 
@@ -173,18 +173,16 @@ def _cell(key: Key, launches: Sequence[_Launch]) -> Cell:
     )  # fmt: skip
     if handoff == "sync":
         return replace(cell, order_ns=gauged_difference(order), skip_ns=gauged_difference(skip))
-    forward = [_mean([getattr(one, name) for one in launches]) for name in ("order_forward_ns", "skip_forward_ns")]
-    order_ns, skip_ns = (_sum(mirrored_difference(of), own) for of, own in zip((order, skip), forward, strict=True))
-    return replace(cell, order_ns=order_ns, skip_ns=skip_ns, forward_ns=forward[1])
+    order_forward = mean_jump([one.order_forward for one in launches if one.order_forward is not None])
+    skip_forward = mean_jump([one.skip_forward for one in launches if one.skip_forward is not None])
+    return replace(
+        cell, order_ns=_sum(mirrored_difference(order), order_forward),
+        skip_ns=_sum(mirrored_difference(skip), skip_forward), forward=skip_forward,
+    )  # fmt: skip
 
 
-def _sum(outside_ns: Number | None, forward_ns: Number | None) -> Number | None:
-    return None if outside_ns is None or forward_ns is None else outside_ns + forward_ns
-
-
-def _mean(values: Sequence[Number | None]) -> Number | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+def _sum(outside_ns: Number | None, forward: Jump | None) -> Number | None:
+    return None if outside_ns is None or forward is None else outside_ns + forward.ns
 
 
 def replayed_ns(first: Recording, last: Recording) -> Number | None:
@@ -223,9 +221,13 @@ def _close(cell: Cell) -> bool:
 
 def _said(cell: Cell) -> str:
     told = ("null" if value is None else f"{value / 1e3:.1f}" for value in (cell.replayed_ns, cell.skip_ns))
-    beside = [] if cell.forward_ns is None else [f"{cell.forward_ns / 1e3:.1f} of it in the forward"]
+    beside = [] if cell.forward is None else [f"{_with_bounds(cell.forward)} of it in the forward"]
     beside += [f"rounds in which the device did not bind: {cell.late}"] if cell.late else []
     return "{} {} against {}".format(cell.name, *told) + (f" ({'; '.join(beside)})" if beside else "")
+
+
+def _with_bounds(jump: Jump) -> str:
+    return f"{jump.ns / 1e3:.1f}" + ("" if jump.half_ns is None else f" +- {jump.half_ns / 1e3:.1f}")
 
 
 def _plainest(cells: Sequence[Cell]) -> list[Cell]:

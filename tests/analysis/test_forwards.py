@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 from stepscope.analysis.blocks import Block
-from stepscope.analysis.forwards import forwards_of, jump_ns, net_blocks, steps_of
+from stepscope.analysis.forwards import Jump, forwards_of, jump_of, net_blocks, steps_of
 from stepscope.analysis.mirrored import mirrored_difference, round_differences
 
 ARMS = ("first", "last", "skip")
@@ -52,9 +52,8 @@ class Runs:
 
 
 def in_forwards(runs):
-    return jump_ns(runs.forwards["last"], runs.forwards["skip"]) - jump_ns(
-        runs.forwards["last"], runs.forwards["first"]
-    )
+    against = jump_of(runs.forwards["last"], runs.forwards["skip"])
+    return against.less(jump_of(runs.forwards["last"], runs.forwards["first"]))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -66,10 +65,11 @@ def test_what_an_arm_costs_is_found_though_forwards_differ_by_more(seed):
     outside, inside = runs.difference("first", "skip", runs.forwards), in_forwards(runs)
     # THEN each is right, and their sum is what the arm costs
     assert outside == pytest.approx(52_000, abs=1_000)
-    assert inside == pytest.approx(5_000, abs=4_500)
+    assert inside.ns == pytest.approx(5_000, abs=4_500)
+    assert 2_000 < inside.half_ns < 8_000
     assert runs.difference("last", "first", runs.forwards) == pytest.approx(0, abs=1_000)
     # AND arms that do nothing to their forwards are not said to
-    assert in_forwards(Runs(seed, in_forward={})) == pytest.approx(0, abs=4_500)
+    assert in_forwards(Runs(seed, in_forward={})).ns == pytest.approx(0, abs=4_500)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -89,12 +89,18 @@ def test_a_forward_that_is_not_known_is_its_blocks_usual_one_and_a_block_without
 
 def test_borders_of_one_direction_only_say_nothing():
     one, two = dict.fromkeys(range(20), 7_000), dict.fromkeys(range(20, 40), 7_000)
-    assert jump_ns(one, two) is None
-    assert jump_ns({}, {}) is None
+    assert jump_of(one, two) is None
+    assert jump_of({}, {}) is None
     # AND steps that both have, as those of a warm-up, are no border
     again = dict.fromkeys(range(40, 60), 7_000)
-    assert jump_ns(one | again, two) == pytest.approx(0)
-    assert jump_ns(one | two | again, one | two) is None
+    assert jump_of(one | again, two) == (pytest.approx(0), None)
+    # AND of two directions with two borders each the scatter is known
+    more = dict.fromkeys(range(60, 80), 7_010)
+    last = dict.fromkeys(range(80, 100), 7_010)
+    assert jump_of(one | again | last, two | more).half_ns > 0
+    assert Jump(5.0, 3.0).less(Jump(2.0, 4.0)) == (3.0, 5.0)
+    assert Jump(5.0, None).less(Jump(2.0, 4.0)) == (3.0, None)
+    assert jump_of(one | two | again, one | two) is None
 
 
 def test_steps_and_their_forwards_are_read_from_a_recording(lab):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from stepscope.analysis.blocks import Block
+from stepscope.analysis.forwards import Jump
 from stepscope.errors import UsageError
 from stepscope.experiments.plan import make_plan
 from stepscope.experiments.resolve import workload_of
@@ -90,7 +91,7 @@ def arms_of_six_rounds(monkeypatch, **fit):
 def test_a_round_in_which_the_host_of_one_arm_was_late_counts_for_none(monkeypatch):
     # GIVEN six rounds, and arm `last` late in the fourth
     arms, forwards = arms_of_six_rounds(monkeypatch, last=[True, True, True, False, True, True])
-    monkeypatch.setattr(cells_module, "jump_ns", lambda left, right: 0)
+    monkeypatch.setattr(cells_module, "jump_of", lambda left, right: Jump(0, None))
     found = cells_module._launch(DOUBLE, arms, forwards)
     assert (len(found.order), len(found.skip), found.late) == (3, 3, 1)
     cell = cells_module._cell(DOUBLE, [found])
@@ -103,10 +104,12 @@ def test_what_an_arm_does_to_the_forward_is_counted_and_told(monkeypatch):
     arms, forwards = arms_of_six_rounds(monkeypatch)
     own = {"first": 6_000, "last": 5_000, "skip": 1_000}
     names = {id(forwards[name]): own[name] for name in own}
-    monkeypatch.setattr(cells_module, "jump_ns", lambda left, right: names[id(left)] - names[id(right)])
+    monkeypatch.setattr(
+        cells_module, "jump_of", lambda left, right: Jump(names[id(left)] - names[id(right)], 1_500)
+    )
     cell = cells_module._cell(DOUBLE, [cells_module._launch(DOUBLE, arms, forwards)])
-    assert (cell.order_ns, cell.skip_ns, cell.forward_ns) == (2_000 - 1_000, 160_000 + 5_000, 5_000)
-    assert cells_module._said(cell).endswith("null against 165.0 (5.0 of it in the forward)")
+    assert (cell.order_ns, cell.skip_ns, cell.forward.ns) == (2_000 - 1_000, 160_000 + 5_000, 5_000)
+    assert cells_module._said(cell).endswith("null against 165.0 (5.0 +- 2.1 of it in the forward)")
     # AND without the forwards there is no figure
     monkeypatch.undo()
     arms, _ = arms_of_six_rounds(monkeypatch)
