@@ -74,8 +74,8 @@ def _known_kind(rows: CaptureRows) -> BoolArray:
 def cannot_say(rows: CaptureRows, launches: Launches, lacks: Lacks, unseen: str | None) -> tuple[CannotSay, ...]:
     """Questions without an answer here: what the file lacks, and what the profiler says it lost."""
     found = [CannotSay(_ABSENT["kernels"][0], unseen)] if unseen is not None else []
-    worked = ("kernels",) if len(rows.work) else ()  # replays of whole graphs, or copies and no launch: all is told
-    found += [CannotSay(*_ABSENT[name]) for name in _ABSENT if name in rows.absent and name not in worked]
+    told = _told(rows, lacks)
+    found += [CannotSay(*_ABSENT[name]) for name in _ABSENT if name in rows.absent and name not in told]
     if "copies" not in rows.absent:
         found.append(
             CannotSay("how much of a copy is exposed", "a capture does not record what reads what it brings")
@@ -122,6 +122,14 @@ def _lacking(rows: CaptureRows, launches: Launches, lacks: Lacks) -> list[Cannot
     if nameless and lacks.calls is None:
         found.append(CannotSay(f"what {nameless} calls did", "the capture does not have their names"))
     return found
+
+
+def _told(rows: CaptureRows, lacks: Lacks) -> tuple[str, ...]:
+    """What a capture with device work answers though it has none of it: replays of whole graphs stand for kernels, and
+    calls none of which asked for copies say that there were none."""
+    if not len(rows.work):
+        return ()
+    return ("kernels",) if lacks.copies else ("kernels", "copies")
 
 
 def _noted(rows: CaptureRows) -> list[tuple[str, str]]:

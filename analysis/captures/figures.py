@@ -80,7 +80,7 @@ def capture_figures(tables: Tables, meta: RecordingMeta) -> CaptureFigures:
         queue=queue_figures(rows, launches), syncs=sync_figures(rows, launches, lacks),
         graphs=graph_figures(rows, launches, lacks), gaps=gap_figures(rows, launches, unseen),
         steps=step_table(rows, launches, lacks, lost),
-        phases=phase_table(rows), ranges=range_figures(rows, launches, lacks, lost),
+        phases=phase_table(rows, lost or lacks.work_calls), ranges=range_figures(rows, launches, lacks, lost),
         kernels=kernel_figures(rows), calls=call_figures(rows, launches), processes=process_figures(rows, launches),
         coverage=coverage(rows, launches), cannot_say=cannot_say(rows, launches, lacks, unseen), lacks=lacks,
     )

@@ -106,11 +106,12 @@ def _graph_launches(rows: CaptureRows, launches: Launches) -> LongArray:
     return np.bincount(step[step >= 0], minlength=len(rows.steps)).astype(np.int64)
 
 
-def phase_table(rows: CaptureRows) -> pd.DataFrame:
+def phase_table(rows: CaptureRows, unsaid: str | None = None) -> pd.DataFrame:
     """A row a process, device, phase and origin: sums and medians over the steps that have the phase.
 
     Columns: pid, rank, device, phase, origin (ranges:<map> or inferred), steps, host_ns, host_p50_ns, busy_ns,
-    busy_p50_ns. Host and device figures overlap in time and are never added up.
+    busy_p50_ns. Host and device figures overlap in time and are never added up. Device figures are null where nobody
+    can say all that calls launched (`unsaid`).
     """
     table = rows.phase_rows
     if not len(table):
@@ -119,6 +120,7 @@ def phase_table(rows: CaptureRows) -> pd.DataFrame:
     origin, origins = table.coded("origin")
     group, _ = grouped(rows.phase_process, name, device)
     host, busy = absent_where_null(*table.ints("host_ns")), absent_where_null(*table.ints("busy_ns"))
+    busy = busy if unsaid is None else np.full_like(busy, ABSENT)
     found = []
     for own in members(group):
         row = own[0]

@@ -89,9 +89,10 @@ def device_words(device: str, rank: int | None) -> str:
 
 def _copies(figures: CaptureFigures) -> _Made:
     if not figures.hidden:
-        if figures.copies and not figures.lacks.directions:
-            return "None: the capture has copies, and none of them to a device.", (), "#copies"
         lacks = figures.lacks.copies or figures.lacks.directions
+        if figures.devices and lacks is None:
+            which = "copies, and none of them to a device" if figures.copies else "no copies"
+            return f"None: the capture has {which}.", (), "#copies"
         why = lacks or why_not(figures, "copies and what", "the capture has no copies to a device")
         return f"Cannot say: {why}.", (), "#copies"
     inwards = [own for own in figures.copies if own.direction == "h2d"]

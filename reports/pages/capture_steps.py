@@ -73,7 +73,9 @@ def steps_section(figures: CaptureFigures) -> Section:
 
 
 def _why_none(figures: CaptureFigures) -> str:
-    return (figures.lacks.work_calls or _NO_WORK) if figures.calls else _NO_CALLS
+    if not figures.calls:
+        return _NO_CALLS
+    return figures.lacks.work_calls or next((own.unseen for own in figures.devices if own.unseen), _NO_WORK)
 
 
 def _choices(found: list[dict[str, Any]], on_device: bool) -> tuple[tuple[str, Figure], ...]:

@@ -128,6 +128,7 @@ def test_waiting_calls_without_names_cannot_be_said(cut, statement, why):
 
 def test_the_whole_export_lacks_nothing(whole):
     found = figures(whole)
+    assert found.phases["busy_ns"].notna().any()
     assert {name: getattr(found.lacks, name) for name in found.lacks.__dataclass_fields__} == dict.fromkeys(
         found.lacks.__dataclass_fields__
     )
@@ -156,6 +157,8 @@ class TestOneKindOfWorkWithoutIds:
         assert {(own.gpu_ops, own.gpu_reason) for own in found.ranges} == {(None, found.lacks.kernel_calls)}
         assert [(own.launches, own.eager_kernels, own.unlinked_kernels) for own in found.graphs] == [(2, None, 4)]
         assert found.steps["busy_ns"].isna().all()
+        assert len(found.phases) == 1
+        assert found.phases["busy_ns"].isna().all()
         assert found.steps["copies"].tolist() == [2, 2]
 
     def test_memsets_asked_for_in_the_capture_of_a_graph_are_none(self, export):
