@@ -18,6 +18,7 @@ _GZIP = b"\x1f\x8b"
 _LFS = b"version https://git-lfs"
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 _HEAD_BYTES = 512
+_SMALL_BYTES = 1 << 20
 _TRACE_NAMES = ("*.json", "*.json.gz", "*.json.tmp")
 
 
@@ -58,10 +59,18 @@ def _files(path: Path) -> list[Path]:
         raise UsageError(f"{path}: no such file; give an nsys export (.sqlite), a report (.nsys-rep) or a Kineto trace")
     if not path.is_dir():
         return [path]
-    found = sorted({file for pattern in _TRACE_NAMES for file in path.glob(pattern) if _kind(file) == "kineto"})
+    found = sorted({file for pattern in _TRACE_NAMES for file in path.glob(pattern) if _may_be_trace(file)})
     if not found:
         raise UsageError(f"{path}: a folder without Kineto traces (*.json, *.json.gz); give the file of the capture")
     return found
+
+
+def _may_be_trace(file: Path) -> bool:
+    """Engines write settings beside their traces (SGLang's server_args.json): small files without a list of events."""
+    if _kind(file) != "kineto":
+        return False
+    small = file.stat().st_size <= _SMALL_BYTES and file.suffix != ".gz"
+    return not small or b'"traceEvents"' in (content := file.read_bytes()) or content.lstrip(_BLANK)[:1] == b"["
 
 
 def _read(files: Sequence[Path], options: CaptureOptions) -> Trace:

@@ -30,3 +30,13 @@ def test_steps_of_tensorrt_llm(kineto, made, name, reqs):
     (step,) = capture.tables["steps"].to_pylist()
     assert [step[key] for key in ("num_reqs", "num_prefill", "num_decode")] == reqs
     assert step["num_tokens"] is None
+
+
+def test_settings_beside_the_traces_of_a_folder_are_left_out(kineto, made, tmp_path):
+    for rank in range(2):
+        events = [made.call(5, 2, "cudaLaunchKernel", 1, pid=40 + rank), made.kernel(20, 9, 1)]
+        kineto(events, name=f"1759-TP-{rank}.trace.json.gz", packed=True, distributedInfo={"rank": rank})
+    (tmp_path / "server_args.json").write_text('{"model_path": "x", "tp_size": 2}')
+    capture = read_capture(tmp_path)
+    assert sorted(set(capture.tables["spans"]["rank"].to_pylist())) == [0, 1]
+    assert capture.meta.configuration["files"] == 2
