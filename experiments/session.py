@@ -21,6 +21,7 @@ from ..instrumentation.probe import Ledger, Probe
 from ..instrumentation.probe.ledger import Row
 from ..instrumentation.recording.meta import ClockInfo, Diagnostic, ProcessKeys, RecordingMeta, SweepKeys
 from ..instrumentation.recording.reader import Recording
+from ..instrumentation.recording.registry import Value
 from ..instrumentation.recording.storage import META_FILE, write_json
 from ..instrumentation.recording.writer import RecordingWriter
 from ..instrumentation.telemetry import TelemetrySampler
@@ -140,7 +141,7 @@ class Session:
             self.probe = Probe(self._ledger, self.device.clock, marks=self.device)
             self.runner = build_runner(spec.runner, self.device, self.probe, self._ledger, continuations=known)
             self._ledger.take()  # what building did (captures, fills) is no step
-            self._meta = _meta(spec, self._workload, self.device, self._sampler, sweep)
+            self._meta = self.meta_of(spec, sweep)
             self._writer = RecordingWriter(folder, self._meta) if rows is None else rows
             self._tally = ReplayTally()
             hook = _BetweenSteps(self.device, self.probe, self._writer, self._sampler, progress, self._tally)
@@ -213,7 +214,9 @@ class Session:
 
     def meta_of(self, spec: PointSpec, sweep: SweepKeys | None) -> RecordingMeta:
         """What a recording of this session says about itself where it stands for the point `spec`."""
-        return _meta(spec, self._workload, self.device, self._sampler, sweep)
+        sampler, device = self._sampler.environment(), self.device
+        environment = fingerprint(sampler, pinned=device.pinned, pinned_reason=device.pinned_reason)
+        return _meta(spec, self._workload, device, {**environment, "probe": self.probe.language}, sweep)
 
     def books(self, *, own_costs: bool) -> list[Diagnostic]:
         """Hand over the last rows, costs included; what the recording has to say beside them. See `finish`."""
@@ -276,7 +279,7 @@ def _device(spec: PointSpec, ledger: Ledger) -> Device:
 
 
 def _meta(
-    spec: PointSpec, workload: Workload, device: Device, sampler: TelemetrySampler, sweep: SweepKeys | None
+    spec: PointSpec, workload: Workload, device: Device, environment: dict[str, Value], sweep: SweepKeys | None
 ) -> RecordingMeta:
     clock_id = device.clock.clock_id
     calibration = None
@@ -288,7 +291,7 @@ def _meta(
         device=device.name,
         modelled=device.modelled,
         calibration=calibration,
-        environment=fingerprint(sampler.environment(), pinned=device.pinned, pinned_reason=device.pinned_reason),
+        environment=environment,
         clocks=(ClockInfo(clock_id=clock_id, kind="virtual" if device.modelled else "measured"),),
         configuration={
             **parameters(spec),

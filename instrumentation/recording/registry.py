@@ -19,6 +19,7 @@ class EnvironmentKey:
 
 ENVIRONMENT_KEYS: dict[str, EnvironmentKey] = {
     "stepscope": EnvironmentKey(str, "stepscope version"),
+    "probe": EnvironmentKey(str, "the probe's calls are in"),
     "python": EnvironmentKey(str, "Python version"),
     "os": EnvironmentKey(str, "operating system and kernel release"),
     "machine": EnvironmentKey(str, "processor architecture"),

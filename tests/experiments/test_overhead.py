@@ -7,6 +7,7 @@ from stepscope.experiments.overhead import BLOCK, LEAST_STEPS, NUM_SILENT, ROUND
 from stepscope.experiments.resolve import resolve
 from stepscope.experiments.spec import MeasureSpec
 from stepscope.instrumentation.probe import Ledger, Probe
+from stepscope.instrumentation.probe.native import look, native
 from stepscope.runner.devices.sim_clock import DeclaredClock
 
 
@@ -102,3 +103,19 @@ def test_a_long_run_has_the_figure_and_all_the_steps_that_were_asked_for(tmp_pat
     short = summarise(measure(resolve(tree), tmp_path / "short").recording)
     assert short.metrics["own_overhead_ns"] is None
     assert "silent by turns" in short.reasons["own_overhead_ns"]
+
+
+def test_a_recording_says_in_which_language_its_probe_was(tmp_path, monkeypatch):
+    tree = {
+        "workload": {"regime": "steady", "settings": {"num_reqs": 1, "prompt_len": 4}}, "device": "cpu",
+        "runner": {"max_num_seqs": 1, "max_model_len": 256, "model": "micro"}, "measure": {"steps": 4},
+    }  # fmt: skip
+    told = [measure(resolve(tree), tmp_path / "native").recording.meta.environment["probe"]]
+    monkeypatch.setenv("STEPSCOPE_NATIVE_PROBE", "0")
+    look.cache_clear()
+    told.append(measure(resolve(tree), tmp_path / "python").recording.meta.environment["probe"])
+    told.append(measure(resolve({**tree, "device": "sim"}), tmp_path / "sim").recording.meta.environment["probe"])
+    look.cache_clear()
+    assert told[1:] == ["Python", "Python"]
+    monkeypatch.undo()
+    assert told[0] == ("C" if native() is not None else "Python")
