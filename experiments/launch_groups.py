@@ -16,6 +16,7 @@ from typing import Protocol
 
 from ..analysis.columns import Columns
 from ..analysis.step_series import step_series
+from ..errors import MeasurementError
 from ..instrumentation.recording.meta import Diagnostic, SweepKeys
 from ..instrumentation.recording.reader import Recording
 from .axes import dig
@@ -192,13 +193,15 @@ class Switched:
 def with_series(blocks: Blocks, recording: Recording) -> Blocks:
     """The blocks with `series`: name -> a value for each counted step and, last, for the step behind them.
 
-    That step is like the others but for its period, which a turn of another arm may follow.
+    That step is like the others but for its period, which a turn of another arm may follow. Raises MeasurementError
+    where the recording has counted steps that no block has.
     """
     steps = Columns(recording.table("steps"))
     numbers, known = steps.ints("step")
     counted = iter(sorted(numbers[known & ~steps.flags("warmup", null=True)].tolist()))
     turns = [list(islice(counted, _length(block))) for block in blocks]
-    assert next(counted, None) is None, "more steps were counted than the blocks have"
+    if next(counted, None) is not None:
+        raise MeasurementError("more steps were counted than the blocks have; measure again")
     wanted = [[*turn, turn[-1] + 1] if turn else [] for turn in turns]
     series = step_series(recording, [step for turn in wanted for step in turn])
     begin, found = 0, []

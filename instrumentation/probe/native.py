@@ -87,7 +87,9 @@ def _compiled() -> Path:
         with tempfile.TemporaryDirectory(dir=folder) as work:
             made = Path(work) / library.name
             _compile(made)
-            os.replace(made, library)  # whole, or not at all: others may be about it as well
+            with made.open("rb") as whole:
+                os.fsync(whole.fileno())  # before it has its name: loading half a library may end the process
+            os.replace(made, library)  # others may be about it as well
     return library
 
 

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from stepscope.experiments.launch_groups import measure_launch
+from stepscope.errors import MeasurementError
+from stepscope.experiments.launch_groups import measure_launch, with_series
 from stepscope.experiments.launches import launches, num_resident, tasks
 from stepscope.experiments.plan import make_plan
 from stepscope.experiments.summary import summary_of
@@ -53,6 +54,9 @@ def test_blocks_have_series_of_their_steps_and_of_the_one_behind(tmp_path: Path,
         assert steps.loc[last + 1, "warmup"]
         # and nothing was written
         assert list(folder.iterdir()) == []
+        # AND counted steps that no block has are an error
+        with pytest.raises(MeasurementError, match="more steps were counted than the blocks have"):
+            with_series(blocks[:1], done.recording)
 
 
 def test_the_summary_of_blocks_is_short(tmp_path: Path) -> None:
