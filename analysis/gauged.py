@@ -22,8 +22,7 @@ from .stats import Number, midmean
 from .tables import TableSource, processes
 
 GAUGES = (
-    "schedule", "update_states", "attention_metadata", "dispatch", "gather_hidden", "lm_head", "sample",
-    "update_from_output",
+    "schedule", "update_states", "attention_metadata", "dispatch", "lm_head", "sample", "update_from_output",
 )  # fmt: skip
 """Host ranges that no commit order touches, some 400 us of a step. Those behind the table's copy, which pay for being
 the first to call the driver where it is not made, are not among them."""

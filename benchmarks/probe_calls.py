@@ -33,7 +33,7 @@ ARMS = ("none", "host", "events")
 STEPS = 10
 RANGES = (
     "schedule", "update_states", "dispatch", "commit_block_table", "build_indices", "copy_inputs", "slot_mapping",
-    "attention_metadata", "gather_hidden", "lm_head", "sample", "copy_tokens", "update_from_output",
+    "attention_metadata", "lm_head", "sample", "copy_tokens", "update_from_output",
 )  # fmt: skip
 
 
@@ -102,7 +102,7 @@ class Arm:
         self.lens = np.arange(8, dtype=np.int32)
         self.ends = torch.zeros(8), torch.zeros(8)
         special = {"commit_block_table": Arm.copy, "copy_inputs": Arm.copies, "copy_tokens": Arm.tokens}
-        launched = {"slot_mapping", "gather_hidden", "lm_head", "sample"}
+        launched = {"slot_mapping", "lm_head", "sample"}
         self.ranges = {
             name: self.probe.timed(name, special.get(name, Arm.launch if name in launched else Arm.work_on_host))
             for name in RANGES

@@ -24,7 +24,7 @@ T = TypeVar("T")
 class Work:
     """What an operation does; devices that model time look its cost up, the others ignore it.
 
-    kind           slot_mapping, forward, gather_hidden, lm_head, sample, fill, ...
+    kind           slot_mapping, forward, lm_head (with the gather of its rows), sample, fill, ...
     tokens         tokens that the operation computes, padding included
     rows           requests or rows, padding included
     kv_tokens      sum of KV positions that decode queries read (one query a row)

@@ -145,13 +145,18 @@ class CostModel:
         )
 
     def _operation_ns(self, work: Work) -> int:
-        stairs = self._costs.operations.get(work.kind)
+        """The LM head may run on every position, and gathers the rows that decide in the same operation."""
+        if work.kind == "lm_head":
+            return self._rows_ns("lm_head", max(work.rows, work.tokens)) + self._rows_ns("gather_hidden", work.rows)
+        return self._rows_ns(work.kind, work.rows)
+
+    def _rows_ns(self, kind: str, rows: int) -> int:
+        stairs = self._costs.operations.get(kind)
         if stairs is None:
             known = ", ".join((*sorted(self._costs.operations), "forward"))
             gpu = self.calibration.gpu
-            raise UsageError(f"operation kind {work.kind!r} is not calibrated on {gpu}; known: {known}")
-        rows = max(work.rows, work.tokens) if work.kind == "lm_head" else work.rows  # it may run on every position
-        return self._stair(stairs.rows, stairs.ns, rows, f"rows of {work.kind}")
+            raise UsageError(f"operation kind {kind!r} is not calibrated on {gpu}; known: {known}")
+        return self._stair(stairs.rows, stairs.ns, rows, f"rows of {kind}")
 
     def _stair(self, keys: tuple[int, ...], values: tuple[int, ...], n: int, what: str) -> int:
         value = stair(keys, values, n)

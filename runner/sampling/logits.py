@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -30,42 +31,36 @@ def deciding_places(inputs: StepInputs) -> tuple[int, torch.Tensor]:
 
 
 class _Logits:
-    """The two launches, each a range."""
+    """One operation and one range for the gather and the product: the gather takes 2 us of a device, and an operation of
+    its own would cost every step a call and, where operations are timed, an event.
+    """
 
     def __init__(self, device: Device, model: LlamaModel, probe: ProbeLike) -> None:
         self._device = device
         self._model = model
-        self._gather = probe.timed("gather_hidden", _Logits._launch_gather)
-        self._project = probe.timed("lm_head", _Logits._launch_head)
+        self._launch = probe.timed("lm_head", _Logits._launch_head)
 
-    def _launch_gather(self, source: torch.Tensor, indices: torch.Tensor, rows: int) -> torch.Tensor:
-        """The rows `indices` of `source`."""
-        work = Work("gather_hidden", tokens=rows, rows=rows)
-        return self._device.launch("gather_hidden", lambda: source.index_select(0, indices), work)
-
-    def _launch_head(self, hidden: torch.Tensor, tokens: int, rows: int) -> torch.Tensor:
-        """[tokens, vocab], for hidden [tokens, H] of which `rows` will decide."""
-        work = Work("lm_head", tokens=tokens, rows=rows)
-        return self._device.launch("lm_head", lambda: self._model.logits(hidden), work)
+    def _launch_head(self, scores: Callable[[], torch.Tensor], tokens: int, rows: int) -> torch.Tensor:
+        """What `scores` gives, which projects `tokens` places and gathers `rows` of them, before or afterwards."""
+        return self._device.launch("lm_head", scores, Work("lm_head", tokens=tokens, rows=rows))
 
 
 class LastPosition(_Logits):
     """Gather R hidden states, then project: the vocabulary product covers only what is sampled."""
 
     def logits(self, hidden: torch.Tensor, inputs: StepInputs) -> torch.Tensor:
-        """Ranges gather_hidden and lm_head."""
+        """Range lm_head."""
         rows, indices = deciding_places(inputs)
-        return self._project(self, self._gather(self, hidden, indices, rows), rows, rows)
+        return self._launch(self, lambda: self._model.logits(hidden.index_select(0, indices)), rows, rows)
 
 
 class AllPositions(_Logits):
     """Project all Q real positions, then gather: what the last-position rule saves can be measured against it."""
 
     def logits(self, hidden: torch.Tensor, inputs: StepInputs) -> torch.Tensor:
-        """Ranges lm_head and gather_hidden, in this order."""
-        rows, indices = deciding_places(inputs)
-        scores = self._project(self, hidden[: inputs.num_tokens], inputs.num_tokens, rows)
-        return self._gather(self, scores, indices, rows)
+        """Range lm_head."""
+        (rows, indices), tokens = deciding_places(inputs), inputs.num_tokens
+        return self._launch(self, lambda: self._model.logits(hidden[:tokens]).index_select(0, indices), tokens, rows)
 
 
 def make_logits_source(mode: LogitsMode, device: Device, model: LlamaModel, probe: ProbeLike) -> LogitsSource:

@@ -23,7 +23,7 @@ class Sampler:
     """Samples every row of the batch into the step's slot of `ring`.
 
     Rows of an unfinished prompt are sampled too, which keeps the batch's shape, but never become visible and never
-    touch a generator. Ranges: gather_hidden, lm_head, sample.
+    touch a generator. Ranges: lm_head, sample.
     """
 
     def __init__(

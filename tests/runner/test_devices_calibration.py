@@ -68,6 +68,11 @@ def test_the_forward_costs_its_stair_and_what_attention_reads(costs):
     assert {(piece.host_ns, attention.host_ns) for piece, attention in pieces} == {(4000, 5000)}
 
 
+def test_the_lm_head_costs_the_product_over_its_places_and_the_gather_of_its_rows(costs):
+    product, gather = (costs.calibration.models["round"].operations[kind].ns for kind in ("lm_head", "gather_hidden"))
+    assert costs.operation(Work("lm_head", tokens=256, rows=1)).device_ns == product[-1] + gather[0]
+
+
 def test_without_context_attention_adds_nothing(costs):
     assert costs.attention_ns(Work("forward", tokens=8)) == 0
 

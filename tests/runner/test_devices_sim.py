@@ -75,12 +75,12 @@ def test_a_small_pageable_copy_blocks_the_host_for_the_measured_time_only(device
 def test_a_large_pageable_copy_waits_for_its_stream(device, ledger):
     device.idle_until(2_000_000)
     device.launch("sample", lambda: None, Work("sample", rows=1))  # busy until 2,005,000 + 2,000 + 20,000
-    device.launch("lm_head", lambda: None, Work("lm_head", rows=64))  # and 50,000 more: 2,077,000
+    device.launch("lm_head", lambda: None, Work("lm_head", rows=64))  # and 50,000 + 2,500 more: 2,079,500
     size = 65_000
     op = device.copy_to_device(device.empty((size,), torch.uint8), torch.ones(size, dtype=torch.uint8), buffer="t")
 
     (row,) = copies(ledger)
-    assert row["start_ns"] == 2_077_000
+    assert row["start_ns"] == 2_079_500
     assert device.clock.now_ns() == row["end_ns"] + 7000
     assert [wait[1:4] for wait in ledger.rows["waits"]] == [("host:main", "pageable:t", op)]
     assert device.host_has_seen(op)
