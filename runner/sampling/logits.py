@@ -31,8 +31,8 @@ def deciding_places(inputs: StepInputs) -> tuple[int, torch.Tensor]:
 
 
 class _Logits:
-    """One operation and one range for the gather and the product: the gather takes 2 us of a device, and an operation of
-    its own would cost every step a call and, where operations are timed, an event.
+    """One operation and one range for the gather and the product: the gather takes 2 us of a device, and as an
+    operation of its own would cost every step a call and, where operations are timed, an event.
     """
 
     def __init__(self, device: Device, model: LlamaModel, probe: ProbeLike) -> None:
