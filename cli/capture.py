@@ -83,6 +83,11 @@ def capture(
     options.check()
     if command and (profiler is Profiler.TORCH or spec or given or param):
         raise UsageError("a command behind --: takes no options of our run (--spec, --steps, ...), no --profiler torch")
+    if profiler is Profiler.TORCH and (options != NsightOptions() or workers != 1):
+        raise UsageError(
+            "--profiler torch: takes no options of nsys (--graph-trace, --capture-range, --range-end, --windows,"
+            " --workers); drop them, or take --profiler nsys"
+        )
     folder = capturing.new_folder(out)
     if profiler is Profiler.TORCH:
         done = _torch(spec, given, param or [], folder)

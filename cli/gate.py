@@ -202,17 +202,17 @@ def plan_(
     calibration: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Take the spreads of this calibration in place of --sd.")
     ] = None,
-    points: Annotated[int, typer.Option(min=1, help="Points of the sweep.")] = 1,
+    points: Annotated[int, typer.Option(help="Points of the sweep.")] = 1,
     launches: Launches = 5,
     pairs: Pairs = 6,
-    block: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Length of a block.")] = 1.2,
-    launch: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Until both arms are ready.")] = 10.0,
+    block: Annotated[float, typer.Option(metavar="SECONDS", help="Length of a block.")] = 1.2,
+    launch: Annotated[float, typer.Option(metavar="SECONDS", help="Until both arms are ready.")] = 10.0,
     min_effect: MinEffect = 0.02,
     must_detect: MustDetect = 0.05,
     format_: Annotated[PlanFormat, typer.Option("--format", help="How to write it.")] = PlanFormat.TEXT,
 ) -> int:
     """Say what a paired gate finds on a machine, and how long it takes, before it runs. Give --sd or --calibration."""
-    from ..analysis.gate.detectable import plan
+    from ..analysis.gate.plan_request import PlanRequest
     from ..experiments.gate.calibrating import planned
     from ..reports.gate.calibration import render_calibration, render_plan
     from ..reports.jsonable import to_json
@@ -225,10 +225,10 @@ def plan_(
         spreads = planned(calibration, limits)
         typer.echo(to_json([asdict(one) for one in spreads]) if as_json else render_calibration(spreads), nl=False)
         return 0
-    if sd is None or not 0 <= sd < 1:
-        raise typer.BadParameter(f"--sd is {sd}; give a fraction from 0 to 1, 0.01 for 1 %")
-    found = plan(sd, points, limits, block_s=block, launch_s=launch)
-    typer.echo(to_json(asdict(found)) if as_json else render_plan(found, sd, points), nl=False)
+    assert sd is not None  # one of the two was given
+    asked = PlanRequest(sd, points, block, launch)
+    found = asked.plan(limits)
+    typer.echo(to_json(asdict(found)) if as_json else render_plan(found, asked.sd, points), nl=False)
     return 0
 
 

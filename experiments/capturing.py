@@ -27,6 +27,7 @@ from .result_folder import new_folder as fresh_folder
 from .single import run_single
 
 INTERRUPTED = 130
+MOST_WORKERS = 4096
 RUN = "run"
 """Where our own run keeps what it wrote, inside the folder of the capture."""
 
@@ -60,6 +61,8 @@ def capture_nsys(
     Raises UsageError without an nsys or for options that cannot work, MeasurementError (exit 3) for a capture in which
     a process that launched kernels has none, or fewer than `workers` processes have any.
     """
+    if not 0 <= workers <= MOST_WORKERS:
+        raise UsageError(f"--workers {workers}: give the processes that must have kernels, 0 to {MOST_WORKERS}")
     found = tools or find_tools()
     if found.nsys is None:
         raise UsageError(

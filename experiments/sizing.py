@@ -19,6 +19,9 @@ from .sizing_source import SizesSource, open_source
 from .sizing_watch import UNWATCHED, SizesWatch
 
 LEAST_STEPS = 2
+MOST = 10**9
+"""Of tokens, requests, MiB or graphs: more would overflow where they are multiplied, and no engine has it."""
+MOST_DRAFTS = 1024
 NOT_RUN = "--run STEPS measures it"
 
 
@@ -54,10 +57,15 @@ class SizesRequest:
 
     def check(self) -> None:
         """Raises UsageError for what cannot be, before anything is read."""
-        least = {"budget": self.budget, "max": self.maximum, "multiple": self.multiple, "memory": self.memory_mib}
-        for name, value in (*least.items(), *(("force", size) for size in self.force)):
+        counts = {"budget": self.budget, "max": self.maximum, "multiple": self.multiple, "memory": self.memory_mib,
+                  "max-num-seqs": self.max_num_seqs, "limit": self.limit}  # fmt: skip
+        for name, value in (*counts.items(), *(("force", size) for size in self.force)):
             if value is not None and value < 1:
                 raise UsageError(f"--{name}: {value} is too small; at least 1")
+            if value is not None and value > MOST:
+                raise UsageError(f"--{name}: {value} is too large; at most {MOST}")
+        if self.drafts is not None and not 0 <= self.drafts <= MOST_DRAFTS:
+            raise UsageError(f"--drafts: {self.drafts} is no number of drafts; give 0 to {MOST_DRAFTS}")
         check_train(self.train)
         if self.run < 0:
             raise UsageError(f"--run: {self.run} steps cannot be run; give 1 or more, or leave it out")

@@ -55,6 +55,8 @@ def open_source(
     Raises UsageError for a path that is neither, and where no curve T(size) is known.
     """
     if path.is_dir() or path.suffix == ".json":
+        if trace:
+            raise UsageError(f"{path}: --limit and --speed belong to a trace; a recording's steps are all taken")
         return _recorded(path, runner, calibration, cost_model)
     if not path.exists():
         raise UsageError(f"{path}: no such file or folder; give a recording, a trace or a spec")

@@ -15,6 +15,7 @@ from .verify.run import chosen_checks, run_check, with_mutant
 
 DEVICES = ("cpu", "sim", "cuda")
 ALL_MUTANTS = "all"
+DAY_S = 86_400
 Say = Callable[[str], None]
 """Hears a few lines as soon as they are known."""
 
@@ -41,8 +42,8 @@ def verify(
     if chosen not in DEVICES:
         raise UsageError(f"--device: unknown value {chosen!r}; known are auto, {', '.join(DEVICES)}")
     check_device(chosen)  # before a check that needs no GPU has taken its time
-    if options.seconds <= 0:
-        raise UsageError(f"--seconds: {options.seconds} is not above 0")
+    if not 0 < options.seconds <= DAY_S:
+        raise UsageError(f"--seconds: {options.seconds:g} is not above 0 and within a day ({DAY_S})")
     quick, mutant = options.quick, options.mutant
     settings = [Setting(device=str(chosen), seed=seed, quick=quick, seconds=options.seconds) for seed in seeds]
     checks = chosen_checks(names)

@@ -24,6 +24,8 @@ from .arms import Arm
 
 Points = Mapping[str, Tree]
 _DEFAULT = "gate.yaml"
+_MOST_STEPS = 100_000
+"""A longer block hides more drift of the machine than its steps take away of the noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,10 @@ class Blocks:
 
     def __post_init__(self) -> None:
         for name, option, least in (("steps", "--block-steps", 10), ("settle", "settle", 0)):
-            if getattr(self, name) < least:
-                raise UsageError(f"gate blocks: {option} is {getattr(self, name)}; give at least {least}")
+            if not least <= getattr(self, name) <= _MOST_STEPS:
+                raise UsageError(
+                    f"gate blocks: {option} is {getattr(self, name)}; give at least {least}, at most {_MOST_STEPS}"
+                )
 
     def launch_steps(self, pairs: int) -> int:
         """Steps of one arm in a launch."""

@@ -15,6 +15,7 @@ from ..workers.launcher import Launcher
 from .local import find_gpus, local_workers
 
 MakeLauncher = Callable[[Path], Launcher]
+MOST_WORKERS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class LaunchOptions:
             raise UsageError(f"--launcher: {self.launcher!r} is unknown; give one of {', '.join(_MAKERS)}")
         if self.workers is not None and self.workers < 1:
             raise UsageError(f"--workers: {self.workers} is too small; at least 1")
+        if self.workers is not None and self.workers > MOST_WORKERS:
+            raise UsageError(f"--workers: {self.workers} is too large; at most {MOST_WORKERS}")
         if self.address is not None and self.launcher != "ray":
             raise UsageError("--address: is a Ray cluster's; add --launcher ray, or drop it")
         return self

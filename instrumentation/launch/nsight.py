@@ -16,6 +16,7 @@ from ...errors import UsageError
 GraphTrace = Literal["graph", "node"]
 CaptureRange = Literal["none", "cudaProfilerApi"]
 RangeEnd = Literal["stop", "repeat"]
+MOST_WINDOWS = 1000
 _SPAWN = {"VLLM_WORKER_MULTIPROCESSING_METHOD": "spawn"}
 
 
@@ -38,8 +39,8 @@ class NsightOptions:
 
     def check(self) -> None:
         """Raise UsageError for a combination that would end in a report with nothing usable in it."""
-        if self.windows < 1:
-            raise UsageError(f"--windows {self.windows}: at least one window is profiled")
+        if not 1 <= self.windows <= MOST_WINDOWS:
+            raise UsageError(f"--windows {self.windows}: give 1 to {MOST_WINDOWS}; each has a report of its own")
         if self.capture_range == "none" and (self.windows > 1 or self.range_end is not None):
             raise UsageError("--windows, --range-end: belong to --capture-range cudaProfilerApi; give that too")
         if self.windows > 1 and self.range_end == "stop":

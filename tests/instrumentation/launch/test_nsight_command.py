@@ -52,7 +52,7 @@ class TestCommand:
             ({"capture_range": "cudaProfilerApi", "windows": 3, "range_end": "stop"}, "take repeat"),
             ({"windows": 3}, "belong to --capture-range"),
             ({"range_end": "repeat"}, "belong to --capture-range"),
-            ({"windows": 0}, "at least one window"),
+            ({"windows": 0}, "--windows 0: give 1 to 1000"),
         ],
     )
     def test_what_would_end_in_an_empty_report_is_refused(self, options, message):
