@@ -17,9 +17,13 @@ PIECE_BYTES = 1 << 20
 
 def digests(specs: Iterable[PointSpec]) -> dict[str, str]:
     """Path, as it is named -> digest of its content; for every file that `specs` name and that can be read here."""
-    named = dict.fromkeys(path for spec in specs for path in _named(spec))
-    found = ((path, digest(path)) for path in named)
+    found = ((path, digest(path)) for path in named(specs))
     return {path: content for path, content in found if content is not None}
+
+
+def named(specs: Iterable[PointSpec]) -> list[str]:
+    """What `specs` name that may be a file, each once, in their order."""
+    return list(dict.fromkeys(path for spec in specs for path in _named(spec)))
 
 
 def digest(path: str) -> str | None:

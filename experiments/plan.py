@@ -31,18 +31,20 @@ _SLUG = re.compile(r"[A-Za-z0-9.][A-Za-z0-9._-]*")
 class Plan:
     """The points of a sweep in the order of their running, and the specs that they come from.
 
-    files  digests of the files that points name (`named_files`); plans of earlier versions have none
+    files     digests of the files that points name (`named_files`); plans of earlier versions have none
+    began_in  where relative names of files begin, told from the folder of the sweep; empty where that was not written
     """
 
     sources: tuple[str, ...]
     points: tuple[Point, ...]
     files: Mapping[str, str] = field(default_factory=dict)
+    began_in: str = ""
 
     def to_json(self) -> str:
         """The text of plan.json."""
         tree = {
             "version": PLAN_VERSION, "sources": self.sources, "files": dict(self.files),
-            "points": [point_entry(point) for point in self.points],
+            "began_in": self.began_in, "points": [point_entry(point) for point in self.points],
         }  # fmt: skip
         return json.dumps(tree, indent=1) + "\n"
 
@@ -138,6 +140,7 @@ def read_plan(text: str, where: str) -> Plan:
         points = tuple(_read_entry(entry, version) for entry in tree["points"])
         sources = tuple(tree["sources"])
         files = {str(path): str(content) for path, content in tree.get("files", {}).items()}
+        began_in = str(tree.get("began_in", ""))
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -147,7 +150,7 @@ def read_plan(text: str, where: str) -> Plan:
         raise UsageError(f"{where}: plans no point; choose another --out and start anew")
     if len({point.key for point in points}) < len(points):
         raise UsageError(f"{where}: names a point twice; choose another --out and start anew")
-    return Plan(sources, points, files)
+    return Plan(sources, points, files, began_in)
 
 
 def _read_entry(entry: Mapping[str, Any], version: int) -> Point:

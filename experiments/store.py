@@ -16,16 +16,16 @@ import math
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import UsageError
 from .files import make_writable, publish_folder, write_atomically
 from .loading import read_text
-from .named_files import digest
+from .named_files import digest, named
 from .plan import Plan, Point, read_plan
 from .result_folder import writers_in_turn
 
@@ -59,6 +59,7 @@ class SweepStore:
         """A new folder with the plan in it. Raises UsageError if it cannot be written or holds another sweep."""
         cls._refuse_another(root)
         make_writable(root / "points")
+        plan = replace(plan, began_in=os.path.relpath(Path.cwd(), root.absolute()))
         with writers_in_turn(root):
             cls._refuse_another(root)  # it may have begun just now
             try:
@@ -106,6 +107,15 @@ class SweepStore:
             )
         make_writable(root / "points")
         return cls(root, stored)
+
+    def check_files(self, missing: Iterable[Point]) -> None:
+        """Raises UsageError that names a file which was there when the sweep began, and which `missing` points need."""
+        for name in named(point.spec for point in missing):
+            if name in self.plan.files and digest(name) is None:
+                began = os.path.normpath(self.root.absolute() / self.plan.began_in) if self.plan.began_in else ""
+                away = began and began != str(Path.cwd())
+                mend = f"go on in {began}, where this sweep began" if away else "bring it back"
+                raise UsageError(f"{name}: is not here, and points that are missing name it; {mend}")
 
     @contextmanager
     def writing(self, what: str) -> Iterator[None]:

@@ -169,7 +169,8 @@ def run_sweep(
     """Measure every point that has not ended well yet. A point that fails is recorded, and the sweep goes on.
 
     `launcher` makes the workers, given a folder for their files; None: those of this machine. Raises UsageError when
-    somebody else works on this sweep, when what it holds was measured with another engine, or when the disk is full.
+    somebody else works on this sweep, when what it holds was measured with another engine, when a file that it needs
+    is gone, or when the disk is full.
     """
     make = launcher or (lambda scratch: local_workers(scratch, num_resident(store.plan.points)))
     with SweepLock(store.root) as lock:
@@ -179,6 +180,8 @@ def run_sweep(
         with store.writing("the tables of all points"):
             tables.sync(lock.beat)
         missing = [point for point in store.plan.points if store.status(point) != "ok"]
+        if not options.elsewhere:
+            store.check_files(missing)
         workers = make(scratch)
         observer.started(len(store.plan.points), len(store.plan.points) - len(missing))
         driver = Driver(store, workers, observer, options, lock, tables)

@@ -31,7 +31,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("words", REFUSED, ids=lambda words: f"{words[0]}-{words[1]}-{words[-1]}".replace(str(RECORDING), "recording"))
+@pytest.mark.parametrize("words", REFUSED, ids=lambda words: "-".join(Path(word).name for word in words))
 def test_one_line_names_the_option(perf: Callable[..., object], words: tuple[object, ...]) -> None:
     for number in REFUSED[words]:
         behind = ("--", "true") if words[0] == "capture" else ()

@@ -130,6 +130,32 @@ def test_of_two_sweeps_that_begin_in_one_folder_the_second_is_refused(
     assert store.SweepStore.open(tmp_path).plan.points == plans[0].points
 
 
+def test_a_sweep_that_is_gone_on_with_elsewhere_says_where_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a sweep of a trace that is named from the folder of the day
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path / "there")
+    Path("trace.csv").write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,12,3\n")
+    plan = plan_single(None, {"device": "sim", "workload.trace.file": "trace.csv"}, ["max_num_seqs=2"])
+    created = store.SweepStore.create(Path("sweep"), plan)
+    created.check_files(plan.points)
+    assert created.plan.began_in == ".."
+    # WHEN it is gone on with from another folder THEN one line names the file and that folder
+    monkeypatch.chdir(tmp_path)
+    again = store.SweepStore.resume(Path("there/sweep"), None)
+    assert again.plan.points == plan.points
+    with pytest.raises(UsageError, match=rf"trace\.csv: is not here, .* go on in {tmp_path / 'there'}, where this"):
+        sweep.run_sweep(again, None)  # type: ignore[arg-type]
+    # AND where no point is missing nothing is asked for
+    again.check_files([])
+    # AND in the right folder without the file, or where the plan does not say the folder, it is to be brought back
+    monkeypatch.chdir(tmp_path / "there")
+    Path("trace.csv").unlink()
+    with pytest.raises(UsageError, match=r"trace\.csv: is not here, .*; bring it back$"):
+        store.SweepStore.resume(Path("sweep"), None).check_files(plan.points)
+
+
 def test_a_sweep_does_not_go_into_the_folder_of_a_run(tmp_path: Path) -> None:
     plan = plan_single(None, FIELDS, SIZES)
     run_single(plan, tmp_path / "run", lambda done, total: None)
