@@ -15,17 +15,17 @@ with the forward does. That part is asked for at the borders between turns: ther
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from .blocks import Block, over_launches
+from .blocks import CONFIDENCE, Block
 from .columns import FloatArray, LongArray
 from .stats import median, midmean
 from .tables import TableSource, processes
 
-REACH, SETTLED = 20, 2
+REACH, SETTLED = 14, 2
 """Steps on either side of a border that are compared, and those behind it that are still the other arm's in part."""
 ROUNDS_OF_FIT = 8
 Forwards = Mapping[int, int]
@@ -50,15 +50,28 @@ def forwards_of(recording: TableSource) -> dict[int, int]:
     """The replayed forward of each step by device times, those of steps that are not counted included. Empty where
     none were recorded.
     """
+    found: dict[int, int] = {}
+    for number, begin, end in _replays(recording):
+        found[number] = found.get(number, 0) + end - begin
+    return found
+
+
+def forward_starts(recording: TableSource) -> dict[int, int]:
+    """When the device began each step's replayed forward, in ns; of the same steps as `forwards_of`."""
+    found: dict[int, int] = {}
+    for number, begin, _ in _replays(recording):
+        found[number] = min(begin, found.get(number, begin))
+    return found
+
+
+def _replays(recording: TableSource) -> Iterator[tuple[int, int, int]]:
+    """Step, begin and end of each replay whose device times are known."""
     process, *_ = processes(recording)
     spans = process.rows("spans")
     graphs = spans[spans.matches("kind", "graph")]
     (step, numbered), (begin, begun), (end, ended) = (graphs.ints(name) for name in ("step", "start_ns", "end_ns"))
     chosen = numbered & begun & ended
-    found: dict[int, int] = {}
-    for number, took in zip(step[chosen].tolist(), (end - begin)[chosen].tolist(), strict=True):
-        found[number] = found.get(number, 0) + took
-    return found
+    yield from zip(step[chosen].tolist(), begin[chosen].tolist(), end[chosen].tolist(), strict=True)
 
 
 def steps_of(recording: TableSource, blocks: Sequence[Block]) -> list[LongArray]:
@@ -85,6 +98,14 @@ def net_blocks(blocks: Sequence[Block], steps: Sequence[LongArray], forwards: Fo
     return found
 
 
+def settled(forwards: Forwards, steps: Sequence[LongArray], left_out: int) -> dict[int, int]:
+    """Those from the first step on of an arm's block number `left_out`: a launch's first forwards fall by 250 us within
+    a few steps and climb by 80 in the next twenty (H200), which no two lines follow. `steps` are its blocks', in order.
+    """
+    counted = [numbers[0] for numbers in steps[left_out:] if len(numbers)]
+    return {step: ns for step, ns in forwards.items() if counted and step >= counted[0]}
+
+
 def jump_of(left: Forwards, right: Forwards) -> Jump | None:
     """`left` against `right` by the borders where their turns meet: the midmean over borders of the jump between two
     lines of one slope. None without a border of either direction.
@@ -96,11 +117,26 @@ def jump_of(left: Forwards, right: Forwards) -> Jump | None:
     orders = []
     for sign, one, two in ((1, right, left), (-1, left, right)):
         jumps = [round(sign * _jump(before, behind, one, two)) for before, behind in _borders(one, two)]
-        middle, scatter = midmean(jumps), over_launches(jumps)
-        if middle is None or scatter is None:
+        middle = midmean(jumps)
+        if middle is None:
             return None
-        orders.append(Jump(middle, None if scatter.high is None else scatter.high - scatter.mean))
+        orders.append(Jump(middle, _half_ns(jumps)))
     return mean_jump(orders)
+
+
+def _half_ns(jumps: Sequence[int]) -> float | None:
+    """Half of the 95 % interval of a midmean, by the winsorised scatter (Tukey and McLaughlin 1963); None of one. A
+    border that fell on a step that was held up moves the midmean hardly, and shall not widen its interval either.
+    """
+    count, left_out = len(jumps), len(jumps) // 4
+    if count < 2:
+        return None
+    from scipy.special import stdtrit
+
+    ordered = np.sort(np.array(jumps, dtype=np.float64))
+    scatter = float(np.std(np.clip(ordered, ordered[left_out], ordered[-1 - left_out]), ddof=1))
+    kept = count - 2 * left_out
+    return float(stdtrit(kept - 1, 0.5 + CONFIDENCE / 2)) * scatter * math.sqrt(count) / kept
 
 
 def mean_jump(jumps: Sequence[Jump]) -> Jump | None:

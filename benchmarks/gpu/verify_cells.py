@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from stepscope.analysis.blocks import Block
 from stepscope.analysis.columns import Columns
-from stepscope.analysis.forwards import Forwards, jump_of, net_blocks, steps_of
+from stepscope.analysis.forwards import Forwards, jump_of, net_blocks, settled, steps_of
 from stepscope.analysis.mirrored import mirrored_difference, round_differences
 from stepscope.experiments.verify.cell_specs import HANDOFFS, TURNS, cell_specs
 from stepscope.experiments.verify.cells import Arms, Key, judged, measured_cells
@@ -53,20 +53,19 @@ def told(launch: Mapping[str, Any]) -> str:
     """first - skip and last - first of a launch: as paces, outside the forwards, and in them; rounds all counted."""
     _, handoff, *_ = launch["cell"]
     arms = launch["arms"]
-    plain, net, forwards = {}, {}, {}
+    plain, net, counted = {}, {}, {}
     for name, arm in arms.items():
         plain[name] = [Block(block["order"], tuple(block["periods_ns"])) for block in arm["blocks"]]
-        forwards[name] = dict(map(tuple, arm["forward_ns"]))
+        forwards = dict(map(tuple, arm["forward_ns"]))
         steps = [np.array(block["steps"]) for block in arm["blocks"]]
-        net[name] = net_blocks(plain[name], steps, forwards[name])
+        net[name] = net_blocks(plain[name], steps, forwards)
+        counted[name] = settled(forwards, steps, TURNS[handoff].left_out)
     said = []
     for left, right in (("first", "skip"), ("last", "first")):
         figures = [
             mirrored_difference(round_differences(of[left], of[right], TURNS[handoff].left_out)) for of in (plain, net)
         ]
-        legs = [jump_of(forwards["last"], forwards[name]) for name in (right, left) if name != "last"]
-        known = [leg for leg in legs if leg is not None]
-        inside = known[0].less(known[1]) if len(known) == 2 else known[0] if len(legs) == 1 and known else None
+        inside = jump_of(counted[left], counted[right])
         figures += [None, None] if inside is None else [inside.ns, inside.half_ns]
         values = (f"{value / 1e3:.1f}" if value is not None else "null" for value in figures)
         said.append("{} - {}: pace {}, outside the forward {}, in it {} +- {} us".format(left, right, *values))

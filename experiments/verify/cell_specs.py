@@ -35,7 +35,8 @@ class Turns:
                  some 30 ms, and there have to be many
     launches     of each cell
     blocks       of each arm, in rounds that mirror each other, of which the first `left_out` don't count
-    steps        counted ones of a block, behind `settle` others. With two in flight several windows' (`analysis.pace`)
+    steps        counted ones of a block, behind `settle` others. With two in flight two windows' (`analysis.pace`) and
+                 no more: what an arm does to its forwards is known the better the more borders there are
     """
 
     context: int
@@ -46,8 +47,11 @@ class Turns:
     settle: int
 
 
-TURNS = {"sync": Turns(256, 3, 100, 10, 3, 2), "async_auto": Turns(8192, 1, 16, 2, 24, 4)}
-QUICK_BLOCKS = {"sync": 20, "async_auto": 4}
+TURNS = {"sync": Turns(256, 3, 100, 10, 3, 2), "async_auto": Turns(8192, 1, 36, 4, 12, 4)}
+QUICK_BLOCKS = {"sync": 20, "async_auto": 8}
+ORDERS = {"sync": ("first", "last", "skip"), "async_auto": ("last", "first", "skip")}
+"""With two steps in flight `first` meets either of the arms that it is compared with, at every second border between
+turns: there it is told what an arm does to its forwards (`analysis.forwards`)."""
 
 
 def cell_specs(
@@ -98,6 +102,6 @@ def _cell_spec(
             "interleave": "runner.commit_order", "blocks": blocks or turns.blocks, "block_steps": turns.steps,
             "settle_steps": turns.settle, "device_events": events, "repeats": 1 if blocks else turns.launches,
         },
-        "grid": {"runner.commit_order": ["first", "last", "skip"], "runner.table_width": list(widths)},
+        "grid": {"runner.commit_order": list(ORDERS[handoff]), "runner.table_width": list(widths)},
         "zip": {f"runner.{name}": [road[name] for road in roads] for name in ("copy_stream", "device_buffers")},
     }  # fmt: skip

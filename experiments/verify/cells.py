@@ -19,7 +19,7 @@ from typing import Any
 from ...analysis.arms import COPIES
 from ...analysis.blocks import Block
 from ...analysis.exposure import commit_step
-from ...analysis.forwards import Forwards, Jump, forwards_of, jump_of, mean_jump, net_blocks, steps_of
+from ...analysis.forwards import Forwards, Jump, forwards_of, jump_of, mean_jump, net_blocks, settled, steps_of
 from ...analysis.gauged import gauged_blocks, gauged_difference, pairs_of
 from ...analysis.mirrored import kept_waiting, mirrored_difference, round_differences
 from ...analysis.stats import Number
@@ -142,19 +142,16 @@ def _gauged(arms: Arms, left_out: int) -> _Launch:
 
 
 def _paced(arms: Arms, left_out: int, forwards: Mapping[str, Forwards]) -> _Launch:
-    turns = {
-        name: net_blocks(blocks, steps_of(one.recording, blocks), forwards.get(name, {}))
-        for name, (one, blocks) in arms.items()
-    }
+    steps = {name: steps_of(one.recording, blocks) for name, (one, blocks) in arms.items()}
+    turns = {name: net_blocks(blocks, steps[name], forwards.get(name, {})) for name, (_, blocks) in arms.items()}
     fit = [kept_waiting(one.recording, blocks) for one, blocks in arms.values()]
     late = frozenset(number for number, waited in enumerate(zip(*fit, strict=False)) if not all(waited))
     order = round_differences(turns["last"], turns["first"], left_out, late)
     skip = round_differences(turns["first"], turns["skip"], left_out, late)
-    first, last, without = (forwards.get(name, {}) for name in ("first", "last", "skip"))
-    moved, against = jump_of(last, first), jump_of(last, without)
+    own = {name: settled(forwards.get(name, {}), steps[name], left_out) for name in arms}
     return _Launch(
         order, skip, sum(number >= left_out for number in late),
-        order_forward=moved, skip_forward=None if moved is None or against is None else against.less(moved),
+        order_forward=jump_of(own["last"], own["first"]), skip_forward=jump_of(own["first"], own["skip"]),
     )  # fmt: skip
 
 

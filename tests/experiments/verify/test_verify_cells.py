@@ -75,13 +75,13 @@ DOUBLE = (32_768, "async_auto", "double", False)
 WORTH = {"first": 160_000, "last": 162_000, "skip": 0}
 
 
-def arms_of_six_rounds(monkeypatch, **fit):
+def arms_of_eight_rounds(monkeypatch, **fit):
     """Rounds of one step of 1 ms and what its arm is worth, whose forwards take 0.5 ms and grow with no rule."""
-    monkeypatch.setattr(cells_module, "kept_waiting", lambda name, blocks: fit.get(name, [True] * 6))
+    monkeypatch.setattr(cells_module, "kept_waiting", lambda name, blocks: fit.get(name, [True] * 8))
     monkeypatch.setattr(cells_module, "steps_of", lambda name, blocks: [np.array([block.order]) for block in blocks])
     forwards, arms = {}, {}
     for at, (name, ns) in enumerate(WORTH.items()):
-        orders = [3 * number + (at if number % 2 == 0 else 2 - at) for number in range(6)]
+        orders = [3 * number + (at if number % 2 == 0 else 2 - at) for number in range(8)]
         forwards[name] = {order: 500_000 + 3_000 * order**2 for order in orders}
         blocks = [Block(order, (500_000 + ns + forwards[name][order],)) for order in orders]
         arms[name] = (SimpleNamespace(recording=name), blocks)
@@ -89,8 +89,8 @@ def arms_of_six_rounds(monkeypatch, **fit):
 
 
 def test_a_round_in_which_the_host_of_one_arm_was_late_counts_for_none(monkeypatch):
-    # GIVEN six rounds, and arm `last` late in the fourth
-    arms, forwards = arms_of_six_rounds(monkeypatch, last=[True, True, True, False, True, True])
+    # GIVEN eight rounds of which four count, and arm `last` late in the sixth
+    arms, forwards = arms_of_eight_rounds(monkeypatch, last=[True] * 5 + [False, True, True])
     monkeypatch.setattr(cells_module, "jump_of", lambda left, right: Jump(0, None))
     found = cells_module._launch(DOUBLE, arms, forwards)
     assert (len(found.order), len(found.skip), found.late) == (3, 3, 1)
@@ -101,18 +101,19 @@ def test_a_round_in_which_the_host_of_one_arm_was_late_counts_for_none(monkeypat
 
 
 def test_what_an_arm_does_to_the_forward_is_counted_and_told(monkeypatch):
-    arms, forwards = arms_of_six_rounds(monkeypatch)
+    arms, forwards = arms_of_eight_rounds(monkeypatch)
     own = {"first": 6_000, "last": 5_000, "skip": 1_000}
-    names = {id(forwards[name]): own[name] for name in own}
+    names = {min(forwards[name]): own[name] for name in own}
+    monkeypatch.setattr(cells_module, "settled", lambda forwards, steps, left_out: forwards)
     monkeypatch.setattr(
-        cells_module, "jump_of", lambda left, right: Jump(names[id(left)] - names[id(right)], 1_500)
+        cells_module, "jump_of", lambda left, right: Jump(names[min(left)] - names[min(right)], 1_500)
     )
     cell = cells_module._cell(DOUBLE, [cells_module._launch(DOUBLE, arms, forwards)])
     assert (cell.order_ns, cell.skip_ns, cell.forward.ns) == (2_000 - 1_000, 160_000 + 5_000, 5_000)
-    assert cells_module._said(cell).endswith("null against 165.0 (5.0 +- 2.1 of it in the forward)")
+    assert cells_module._said(cell).endswith("null against 165.0 (5.0 +- 1.5 of it in the forward)")
     # AND without the forwards there is no figure
     monkeypatch.undo()
-    arms, _ = arms_of_six_rounds(monkeypatch)
+    arms, _ = arms_of_eight_rounds(monkeypatch)
     cell = cells_module._cell(DOUBLE, [cells_module._launch(DOUBLE, arms, {})])
     assert (cell.order_ns, cell.skip_ns) == (None, None)
 
