@@ -63,7 +63,7 @@ class ProbeLike(Protocol):
         ...
 
     def timed(self, name: str, function: F) -> F:
-        """A function that does the same, and each call of which is a sub-range. Called with positional arguments."""
+        """A function that does the same, and each call of which is a sub-range; called as the function itself is."""
         ...
 
     def timed_phase(self, name: str, function: F) -> F:

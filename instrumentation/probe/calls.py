@@ -43,7 +43,7 @@ class TimedCalls:
         self._codes: WeakKeyDictionary[FunctionType, tuple[CodeType, CodeType]] = WeakKeyDictionary()
 
     def make(self, scope: NamedRange, function: F) -> F:
-        """`function` with the note that each of its calls leaves behind; for positional arguments.
+        """`function` with the note that each of its calls leaves behind; called as it is itself.
 
         `scope` is what is noted. It is never open: a call begins and ends within itself, also by an exception.
         """
@@ -67,18 +67,18 @@ def _declared(append: Append, now: Now, leave: Callable[[str], int]) -> Wrap:
     """For a clock that advances at the end of a range."""
 
     def wrap(function: Function, scope: NamedRange) -> Twins:
-        def call(*values: Any) -> Any:
+        def call(*values: Any, **names: Any) -> Any:
             start_ns, whole = now(), False
             try:
-                result = function(*values)
+                result = function(*values, **names)
                 whole = True
             finally:
                 append((scope, start_ns, leave(scope.name), None, None, whole))
             return result
 
-        def silent(*values: Any) -> Any:
+        def silent(*values: Any, **names: Any) -> Any:
             nonlocal append, leave, now, scope
-            return function(*values)
+            return function(*values, **names)
 
         return call, silent
 
@@ -94,11 +94,11 @@ def _declared_marks(append: Append, now: Now, leave: Callable[[str], int], mark:
     """
 
     def wrap(function: Function, scope: NamedRange) -> Twins:
-        def call(*values: Any) -> Any:
+        def call(*values: Any, **names: Any) -> Any:
             start_ns = now()
             begin = mark()
             try:
-                result = function(*values)
+                result = function(*values, **names)
             except BaseException:
                 append((scope, start_ns, leave(scope.name), begin, None, False))
                 raise
@@ -107,9 +107,9 @@ def _declared_marks(append: Append, now: Now, leave: Callable[[str], int], mark:
             append((scope, start_ns, now(), begin, end, True))
             return result
 
-        def silent(*values: Any) -> Any:
+        def silent(*values: Any, **names: Any) -> Any:
             nonlocal append, leave, mark, now, scope
-            return function(*values)
+            return function(*values, **names)
 
         return call, silent
 
@@ -120,16 +120,16 @@ def _traced(twins: Twins, name: str, nvtx: NvtxRanges) -> Twins:
     """The same, while a tool listens: also an NVTX range, around it."""
     loud, quiet = twins
 
-    def call(*values: Any) -> Any:
+    def call(*values: Any, **names: Any) -> Any:
         nonlocal quiet
         nvtx.push(name)
         try:
-            return loud(*values)
+            return loud(*values, **names)
         finally:
             nvtx.leave(name)
 
-    def silent(*values: Any) -> Any:
+    def silent(*values: Any, **names: Any) -> Any:
         nonlocal loud, name, nvtx
-        return quiet(*values)
+        return quiet(*values, **names)
 
     return call, silent

@@ -29,6 +29,7 @@ SWITCH = "STEPSCOPE_NATIVE_PROBE"
 SOURCE = Path(__file__).with_name("hot_path.c")
 _SOURCES = (SOURCE, *(SOURCE.with_name(f"{name}.h") for name in ("notes", "timed_call", "step_times")))
 COMPILE_TIMEOUT_S = 60
+_DIGEST_BYTES = hashlib.sha256().digest_size
 _FLAGS = ("-O2", "-shared", "-fPIC")
 
 
@@ -82,15 +83,33 @@ def _compiled() -> Path:
     about = "\0".join((*texts, sys.version, abi, sysconfig.get_path("include"), *_FLAGS)).encode()
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stepscope"
     library = folder / f"hot_path-{hashlib.sha256(about).hexdigest()[:16]}.so"
-    if not library.exists() or not library.stat().st_size:  # empty: a crash came before it was on disk
+    if not _is_whole(library):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as work:
             made = Path(work) / library.name
             _compile(made)
-            with made.open("rb") as whole:
-                os.fsync(whole.fileno())  # before it has its name: loading half a library may end the process
+            _seal(made)  # before it has its name
             os.replace(made, library)  # others may be about it as well
     return library
+
+
+def _seal(library: Path) -> None:
+    """Write the digest of a library's content behind it, where the loader does not look, and force both to disk."""
+    with library.open("r+b") as file:
+        file.write(hashlib.sha256(file.read()).digest())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _is_whole(library: Path) -> bool:
+    """Whether it is there, and is what was compiled. Loading a library that a crash, a full disk or a copy has cut off
+    may end the process.
+    """
+    try:
+        content = library.read_bytes()
+    except FileNotFoundError:
+        return False
+    return hashlib.sha256(content[:-_DIGEST_BYTES]).digest() == content[-_DIGEST_BYTES:]
 
 
 def _compile(target: Path) -> None:

@@ -185,4 +185,4 @@ def test_a_traceback_shows_the_call():
     call = Probe(Ledger(), Plain()).timed("a", lambda value: 1 / value)
     with pytest.raises(ZeroDivisionError) as caught:
         call(0)
-    assert "result = function(value0)" in "".join(traceback.format_exception(caught.value))
+    assert "result = function(value)" in "".join(traceback.format_exception(caught.value))

@@ -120,6 +120,28 @@ class MarkFails:
 
 
 @pytest.mark.parametrize("way", [pytest.param("native", marks=needs_compiler), "python"])
+@pytest.mark.parametrize("name", ["timed", "timed_phase"])
+def test_values_go_in_by_their_names(monkeypatch, way, name):
+    def work(first, /, second, *, third=3):
+        return first, second, third
+
+    probe = make(monkeypatch, way, Marks())
+    functions = (
+        (work, (1,), {"second": 2, "third": 4}), (Arities().two, (), {"second": 2, "first": 1}),
+        (lambda append, mark: (append, mark), (1,), {"mark": 2}), (lambda **names: names, (), {"scope": 1}),
+        (partial(work, 1), (), {"second": 2}),
+    )  # fmt: skip
+    for silent in (False, True):
+        for function, values, names in functions:
+            call = getattr(probe, name)("a", function)
+            probe.be_silent(silent)
+            assert call(*values, **names) == function(*values, **names)
+    # AND a name that the function takes by position alone is none of its
+    with pytest.raises(TypeError, match="first"):
+        getattr(probe, name)("a", lambda first, /: first)(first=1)
+
+
+@pytest.mark.parametrize("way", [pytest.param("native", marks=needs_compiler), "python"])
 @pytest.mark.parametrize("at", [1, 2])
 def test_a_mark_that_fails_is_heard_of(monkeypatch, way, at):
     call = make(monkeypatch, way, MarkFails(at)).timed_phase("a", lambda: None)
@@ -228,15 +250,22 @@ def test_without_a_home_it_is_done_in_python(monkeypatch):
 
 
 @needs_compiler
-def test_an_empty_library_is_compiled_again(monkeypatch, tmp_path):
-    # GIVEN a cache that a crash left with a name and no content
+def test_a_damaged_library_is_compiled_again(monkeypatch, tmp_path):
+    # GIVEN a cache whose library was cut off, emptied, or changed in one bit
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(native_module, "_compile", lambda target: target.touch())
-    empty = native_module._compiled()
+    monkeypatch.setattr(native_module, "_compile", lambda target: target.write_bytes(b"library"))
+    library = native_module._compiled()
+    whole = library.read_bytes()
+    flipped = bytes([whole[0] ^ 1]) + whole[1:]
+    for damaged in (b"", whole[:3], whole[:-1], flipped, whole + b"x"):
+        library.write_bytes(damaged)
+        assert native_module._compiled().read_bytes() == whole
+    # AND with one that is not to be loaded it is not done in Python without a word, but compiled
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    library.write_bytes(whole[:3])
     assert look.__wrapped__()[0] is not None
-    assert empty.stat().st_size > 0
+    assert library.stat().st_size > 10_000
 
 
 @needs_compiler
