@@ -98,12 +98,18 @@ def net_blocks(blocks: Sequence[Block], steps: Sequence[LongArray], forwards: Fo
     return found
 
 
-def settled(forwards: Forwards, steps: Sequence[LongArray], left_out: int) -> dict[int, int]:
-    """Those from the first step on of an arm's block number `left_out`: a launch's first forwards fall by 250 us within
-    a few steps and climb by 80 in the next twenty (H200), which no two lines follow. `steps` are its blocks', in order.
+def settled(
+    forwards: Mapping[str, Forwards], steps: Mapping[str, Sequence[LongArray]], left_out: int
+) -> dict[str, dict[int, int]]:
+    """Each arm's without those of the first `left_out` rounds: a launch's first forwards fall by 250 us within a few
+    steps and climb by 80 in the next twenty (H200), which no two lines follow. `steps` are the blocks', in order.
     """
-    counted = [numbers[0] for numbers in steps[left_out:] if len(numbers)]
-    return {step: ns for step, ns in forwards.items() if counted and step >= counted[0]}
+    begins = [own[left_out][0] for own in steps.values() if len(own) > left_out and len(own[left_out])]
+    begin = min(begins, default=None)
+    return {
+        arm: {step: ns for step, ns in forwards.get(arm, {}).items() if begin is not None and step >= begin}
+        for arm in steps
+    }
 
 
 def jump_of(left: Forwards, right: Forwards) -> Jump | None:

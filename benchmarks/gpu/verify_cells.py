@@ -18,10 +18,13 @@ from typing import Any
 import numpy as np
 from stepscope.analysis.blocks import Block
 from stepscope.analysis.columns import Columns
-from stepscope.analysis.forwards import Forwards, jump_of, net_blocks, settled, steps_of
+from stepscope.analysis.forwards import Forwards, Jump, jump_of, net_blocks, settled, steps_of
 from stepscope.analysis.mirrored import mirrored_difference, round_differences
 from stepscope.experiments.verify.cell_specs import HANDOFFS, TURNS, cell_specs
 from stepscope.experiments.verify.cells import Arms, Key, judged, measured_cells
+
+LEFT_OUT = 2
+"""First rounds that don't count, where a stored run does not say."""
 
 
 class Turns:
@@ -45,31 +48,36 @@ class Turns:
                 ],
                 "forward_ns": sorted(forwards.get(name, {}).items()),
             }  # fmt: skip
-        self.launches.append({"cell": list(key), "arms": stored})
+        self.launches.append({"cell": list(key), "left_out": TURNS[key[1]].left_out, "arms": stored})
         print(*key, told(self.launches[-1]), flush=True)
 
 
 def told(launch: Mapping[str, Any]) -> str:
     """first - skip and last - first of a launch: as paces, outside the forwards, and in them; rounds all counted."""
-    _, handoff, *_ = launch["cell"]
-    arms = launch["arms"]
-    plain, net, counted = {}, {}, {}
+    arms, left_out = launch["arms"], launch.get("left_out", LEFT_OUT)
+    plain, net, forwards, steps = {}, {}, {}, {}
     for name, arm in arms.items():
         plain[name] = [Block(block["order"], tuple(block["periods_ns"])) for block in arm["blocks"]]
-        forwards = dict(map(tuple, arm["forward_ns"]))
-        steps = [np.array(block["steps"]) for block in arm["blocks"]]
-        net[name] = net_blocks(plain[name], steps, forwards)
-        counted[name] = settled(forwards, steps, TURNS[handoff].left_out)
+        forwards[name] = dict(map(tuple, arm["forward_ns"]))
+        steps[name] = [np.array(block["steps"]) for block in arm["blocks"]]
+        net[name] = net_blocks(plain[name], steps[name], forwards[name])
+    counted = settled(forwards, steps, left_out)
     said = []
     for left, right in (("first", "skip"), ("last", "first")):
         figures = [
-            mirrored_difference(round_differences(of[left], of[right], TURNS[handoff].left_out)) for of in (plain, net)
+            mirrored_difference(round_differences(of[left], of[right], left_out)) for of in (plain, net)
         ]
-        inside = jump_of(counted[left], counted[right])
+        inside = jump_of(counted[left], counted[right]) or _by_last(counted, left, right)
         figures += [None, None] if inside is None else [inside.ns, inside.half_ns]
         values = (f"{value / 1e3:.1f}" if value is not None else "null" for value in figures)
         said.append("{} - {}: pace {}, outside the forward {}, in it {} +- {} us".format(left, right, *values))
     return "; ".join(said)
+
+
+def _by_last(forwards: Mapping[str, Forwards], left: str, right: str) -> Jump | None:
+    """In runs whose arms took turns as first, last, skip."""
+    legs = [jump_of(forwards["last"], forwards[name]) for name in (right, left)]
+    return legs[0].less(legs[1]) if legs[0] is not None and legs[1] is not None else None
 
 
 def main() -> None:

@@ -148,7 +148,7 @@ def _paced(arms: Arms, left_out: int, forwards: Mapping[str, Forwards]) -> _Laun
     late = frozenset(number for number, waited in enumerate(zip(*fit, strict=False)) if not all(waited))
     order = round_differences(turns["last"], turns["first"], left_out, late)
     skip = round_differences(turns["first"], turns["skip"], left_out, late)
-    own = {name: settled(forwards.get(name, {}), steps[name], left_out) for name in arms}
+    own = settled(forwards, steps, left_out)
     return _Launch(
         order, skip, sum(number >= left_out for number in late),
         order_forward=jump_of(own["last"], own["first"]), skip_forward=jump_of(own["first"], own["skip"]),
