@@ -42,6 +42,12 @@ class RangeEnd(str, Enum):
     REPEAT = "repeat"
 
 
+_NSYS_ONLY = (
+    "--profiler torch: takes no options of nsys (--graph-trace, --capture-range, --range-end, --windows, --workers);"
+    " drop them, or take --profiler nsys"
+)
+
+
 def capture(
     command: Annotated[
         list[str] | None,
@@ -70,8 +76,7 @@ def capture(
 ) -> int:
     """Capture our run or any command with a profiler, import the capture and print what it says.
 
-    A run of ours is compared with its own recording as well. Ends with 3 where a process that launched kernels has
-    none in the capture, naming its pid.
+    A run of ours is compared with its own recording as well. A process whose kernels are missing ends it with 3.
     """
     from ..errors import UsageError
     from ..experiments import capturing
@@ -84,10 +89,7 @@ def capture(
     if command and (profiler is Profiler.TORCH or spec or given or param):
         raise UsageError("a command behind --: takes no options of our run (--spec, --steps, ...), no --profiler torch")
     if profiler is Profiler.TORCH and (options != NsightOptions() or workers != 1):
-        raise UsageError(
-            "--profiler torch: takes no options of nsys (--graph-trace, --capture-range, --range-end, --windows,"
-            " --workers); drop them, or take --profiler nsys"
-        )
+        raise UsageError(_NSYS_ONLY)
     folder = capturing.new_folder(out)
     if profiler is Profiler.TORCH:
         done = _torch(spec, given, param or [], folder)
