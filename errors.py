@@ -3,9 +3,10 @@
     StepscopeError
      ├── UsageError          2  wrong or unusable input: names the file, the field and the mend
      ├── MeasurementError    3  nothing measurable, or some points failed
-     ├── Inconclusive        4  the data does not decide
      ├── Incomparable        5  the two sides must not be compared
      └── BrokenInvariant     1  a named check of the runner failed
+
+4, inconclusive, is a verdict and no error: the gate says it with its result.
 """
 
 from __future__ import annotations
@@ -27,12 +28,6 @@ class MeasurementError(StepscopeError):
     """A measurement could not be made."""
 
     exit_code = 3
-
-
-class Inconclusive(StepscopeError):
-    """The data at hand does not decide the question."""
-
-    exit_code = 4
 
 
 class Incomparable(StepscopeError):

@@ -4,13 +4,11 @@
     slope 0   the copy hides, and a longer one would still hide: at these doses
     between   it hides up to some length; the doses one by one say where that ends
 
-By replay of one recording (`dose_response`), or measured over points whose tables have 1, 2 and 4 times the size
-(`dose_slope` of their copies and periods): the intercept then holds whatever is the same in all of them.
+By replay of one recording.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +20,6 @@ from .what_if import period_change
 
 DOSES = (2.0, 4.0)
 """Factors on the recorded copies; 1 is the recording itself."""
-LEAST_POINTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +61,3 @@ def dose_response(recording: TableSource, buffer: str = "block_table") -> DoseRe
     added = np.array([float(dose.added_ns) for dose in doses])
     gained = np.array([float(dose.period_added_ns) for dose in doses])
     return DoseResponse(buffer, tuple(doses), float(added @ gained / (added @ added)))
-
-
-def dose_slope(copy_ns: Sequence[float], period_ns: Sequence[float]) -> tuple[float | None, str | None]:
-    """Slope of measured periods over the copies' times, by least squares; None and the reason for too few sizes."""
-    if len(set(copy_ns)) < LEAST_POINTS:
-        return None, f"copies of {len(set(copy_ns))} sizes were measured, {LEAST_POINTS} are needed"
-    slope, _ = np.polyfit(np.asarray(copy_ns, dtype=np.float64), np.asarray(period_ns, dtype=np.float64), 1)
-    return float(slope), None

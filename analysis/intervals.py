@@ -7,8 +7,6 @@ overlapping or not, and returns merged sets (sorted, disjoint, not touching).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -84,40 +82,6 @@ def overlap(a: npt.ArrayLike, b: npt.ArrayLike) -> int:
     return length(intersect(a, b))
 
 
-@dataclass(frozen=True, slots=True)
-class OverlapBounds:
-    """|C ∩ B| as recorded, and its exact extremes over all shifts of C by at most the error."""
-
-    value_ns: int
-    low_ns: float
-    high_ns: float
-
-
-def overlap_bounds(c: npt.ArrayLike, b: npt.ArrayLike, err_ns: float) -> OverlapBounds:
-    """Overlap of C with B when C's place is only known to ± `err_ns` (shifted as one rigid set; fractions allowed).
-
-    |C + s ∩ B| is piecewise linear in the shift s and bends only where a border of C meets a border of B, so its
-    extremes lie at 0, at ± err or at a bend; looking at the ends alone misses them (C = B = [100, 120], err 5.5: both
-    ends give 14.5, the maximum is 20).
-    """
-    moving, fixed = merge(c), merge(b)
-    value = overlap(moving, fixed)
-    shifts = np.unique(np.subtract.outer(fixed.ravel(), moving.ravel()))
-    shifts = shifts[np.abs(shifts) <= err_ns]
-    found = [float(overlap(moving + shift, fixed)) for shift in shifts]
-    found += [_between(moving, fixed, -err_ns), _between(moving, fixed, err_ns), float(value)]
-    return OverlapBounds(value, min(found), max(found))
-
-
-def _between(moving: Intervals, fixed: Intervals, shift_ns: float) -> float:
-    """Overlap at a fractional shift: bends are at whole shifts, so it is linear from one integer to the next."""
-    below = int(np.floor(shift_ns))
-    at_below = overlap(moving + below, fixed)
-    if shift_ns == below:
-        return float(at_below)
-    return at_below + (shift_ns - below) * (overlap(moving + (below + 1), fixed) - at_below)
-
-
 def pairwise_overlap(c: npt.ArrayLike, b: npt.ArrayLike) -> LongArray:
     """|c_i ∩ b_i| row by row: c and b are [n, 2], one interval a row."""
     left, right = intervals(c), intervals(b)
@@ -128,7 +92,13 @@ def pairwise_overlap(c: npt.ArrayLike, b: npt.ArrayLike) -> LongArray:
 def pairwise_overlap_bounds(
     c: npt.ArrayLike, b: npt.ArrayLike, err_ns: npt.ArrayLike
 ) -> tuple[LongArray, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """`overlap_bounds` row by row for single intervals: (value, low, high), each [n]. `err_ns` [n] or a scalar."""
+    """Overlap of c_i with b_i, and its exact extremes over all shifts of c_i by at most its error: (value, low, high),
+    each [n]. `err_ns` [n] or a scalar, fractions allowed.
+
+    |c + s ∩ b| is piecewise linear in the shift s and bends only where a border of c meets a border of b, so its
+    extremes lie at 0, at ± err or at a bend; looking at the ends alone misses them (c = b = [100, 120], err 5.5: both
+    ends give 14.5, the maximum is 20).
+    """
     left, right = intervals(c), intervals(b)
     err = np.broadcast_to(np.asarray(err_ns, dtype=np.float64), len(left))
     value = pairwise_overlap(left, right)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -35,9 +35,12 @@ class Change:
     phases: Mapping[str, float] = field(default_factory=dict)
 
 
-def copy_free(buffer: str = "block_table") -> Change:
-    """The copies of `buffer` take no time."""
-    return Change(f"copy of {buffer} free", copies={buffer: 0.0})
+def table_copies(buffers: Sequence[str], factor: float) -> Change:
+    """The copies of all block tables free (0), or twice as long (2)."""
+    words = "free" if not factor else "twice as long"
+    if len(buffers) == 1:
+        return Change(f"copy of {buffers[0]} {words}", copies={buffers[0]: factor})
+    return Change(f"all block-table copies {words}", copies=dict.fromkeys(buffers, factor))
 
 
 def faster_phase(phase: str = "preprocess", less: float = 0.3) -> Change:

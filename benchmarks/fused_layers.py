@@ -21,8 +21,10 @@ import torch
 import triton
 from stepscope.runner.attention.metadata import CommonAttentionMetadata
 from stepscope.runner.attention.triton_backend import TritonAttention
+from stepscope.runner.config import RunnerConfig
+from stepscope.runner.kv_groups import resolve_groups
 from stepscope.runner.models.config import NAMED, ModelConfig
-from stepscope.runner.models.kv_cache import allocate_kv_cache
+from stepscope.runner.models.kv_cache import allocate_group_caches
 from stepscope.runner.models.layer_ops import TorchOps, make_layer_ops
 from stepscope.runner.models.llama import LlamaModel
 from stepscope.runner.models.weights import DecoderWeights, LayerWeights
@@ -132,7 +134,8 @@ def kernels_of(graph) -> list[tuple[str, int, float]]:
 def measure(config: ModelConfig, weights: DecoderWeights, n: int, kv: int) -> dict:
     common = decode_batch(n, kv)
     door = SimpleNamespace(empty=lambda shape, dtype: torch.zeros(shape, dtype=dtype, device=DEVICE))
-    cache = allocate_kv_cache(door, config, 1 + common.block_table.numel(), BLOCK)
+    groups, layers = resolve_groups(RunnerConfig(block_size=BLOCK)), [0] * config.num_hidden_layers
+    cache = allocate_group_caches(door, config, 1 + common.block_table.numel(), groups, layers)
     ids, positions = torch.zeros(n, dtype=torch.int64, device=DEVICE), common.positions
     backend = TritonAttention() if kv else NoAttention()
     found = {"model": config.name, "rows": n, "kv": kv}

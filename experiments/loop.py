@@ -84,7 +84,6 @@ class LoopOutcome:
     num_steps: int
     num_measured: int
     num_requests: int
-    num_arrived: int
     num_answered: int
     tokens_expected: int
     tokens_got: int
@@ -213,7 +212,6 @@ class StepLoop:
             self._num_steps,
             max(0, self._num_steps - limits.warmup_steps) - sum(at < self._num_steps for at in limits.uncounted),
             self._num_requests,
-            self._num_arrived,
             self._num_arrived - len(self._unanswered),
             self._expected,
             self._got,

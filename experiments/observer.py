@@ -42,3 +42,6 @@ class Unwatched:
 
     def ended(self) -> None:
         """Ignored."""
+
+
+UNWATCHED = Unwatched()

@@ -188,10 +188,6 @@ class SweepStore:
         }  # fmt: skip
         write_atomically(self.folder(point).parent / "summary.json", json.dumps(status, indent=1) + "\n")
 
-    def abandon(self, temporary: Path) -> None:
-        """Drop what an interrupted point has written."""
-        shutil.rmtree(temporary, ignore_errors=True)
-
     def record(self, point: Point) -> dict[str, Any] | None:
         """The content of its summary.json; None where there is none, or one that is damaged or not this point's."""
         path = self.folder(point) / "summary.json"

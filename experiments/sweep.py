@@ -21,7 +21,7 @@ from .interrupt import Interrupt
 from .launches import num_resident, tasks
 from .loading import Tree, load_tree
 from .lock import SweepLock
-from .observer import SweepObserver
+from .observer import UNWATCHED, SweepObserver
 from .plan import Plan, Point, make_plan
 from .result_folder import new_folder
 from .spec import SECTIONS, resolve_paths
@@ -163,7 +163,7 @@ def _records(store: SweepStore) -> list[tuple[Point, dict[str, Any]]]:
 
 
 def run_sweep(
-    store: SweepStore, observer: SweepObserver, launcher: MakeLauncher | None = None,
+    store: SweepStore, observer: SweepObserver = UNWATCHED, launcher: MakeLauncher | None = None,
     options: SweepOptions = DEFAULTS,
 ) -> SweepOutcome:  # fmt: skip
     """Measure every point that has not ended well yet. A point that fails is recorded, and the sweep goes on.

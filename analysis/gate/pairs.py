@@ -53,21 +53,3 @@ class PairBlocks:
             else:
                 values = (self.head - self.base) / self.reference
         return np.where(self.dropped, np.nan, values)
-
-
-def alternating(launches: int, pairs: int) -> Flags:
-    """[launches, pairs] of `head_first` in the order A B | B A | A B ..."""
-    return np.broadcast_to(np.arange(pairs) % 2 == 1, (launches, pairs)).copy()
-
-
-def spoiled(
-    base_events: npt.NDArray[np.int64], head_events: npt.NDArray[np.int64], foreign: Flags | None = None
-) -> Flags:
-    """Which pairs telemetry drops: either arm throttled, or a foreign process on the device.
-
-    Both arms go: to leave out the slow blocks of one arm alone would decide the comparison.
-    base_events, head_events   [launches, pairs] or-ed clock-event reasons (NVML bits) of each block
-    foreign                    [launches, pairs] another compute process was seen
-    """
-    hit: Flags = ((base_events | head_events) & THROTTLED) != 0
-    return hit if foreign is None else hit | foreign

@@ -19,12 +19,12 @@ from ...analysis.replay import Replays
 from ...analysis.stats import Number, mean, median, quantile
 from ...analysis.table_copies import BLOCK_TABLE, table_buffers
 from ...analysis.tables import BoolArray, TableSource, flags, floats, ints, texts
-from ...analysis.what_if import Change, WhatIf, faster_phase, what_if
+from ...analysis.what_if import Change, WhatIf, faster_phase, table_copies, what_if
 from ...analysis.what_if_checks import check_command
 from ...analysis.what_if_more import deeper_ring, graphs_on
 from ...analysis.window import MASKS
 from ..decimation import keep_extremes
-from .table_groups import GroupCopies, all_tables, group_copies
+from .table_groups import GroupCopies, group_copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def gather_copies(
 
 
 def _changes(buffers: tuple[str, ...]) -> tuple[Change, ...]:
-    return all_tables(buffers, 0.0), all_tables(buffers, 2.0), faster_phase("preprocess", 0.3)
+    return table_copies(buffers, 0.0), table_copies(buffers, 2.0), faster_phase("preprocess", 0.3)
 
 
 def _counted(frame: pd.DataFrame) -> pd.DataFrame:

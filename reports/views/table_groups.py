@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from ...analysis.exposure import Exposure, exposure
 from ...analysis.stats import Number, median
 from ...analysis.tables import TableSource, flags, ints
-from ...analysis.what_if import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +31,6 @@ def group_copies(recording: TableSource, buffers: Sequence[str], known: Exposure
         return ()
     rest = (exposure(recording, buffer) for buffer in buffers[1:])
     return tuple(_group(buffer, found) for buffer, found in zip(buffers, (known, *rest), strict=True))
-
-
-def all_tables(buffers: Sequence[str], factor: float) -> Change:
-    """The copies of all block tables free (0), or longer."""
-    words = "free" if not factor else "twice as long"
-    if len(buffers) == 1:
-        return Change(f"copy of {buffers[0]} {words}", copies={buffers[0]: factor})
-    return Change(f"all block-table copies {words}", copies=dict.fromkeys(buffers, factor))
 
 
 def _group(buffer: str, found: Exposure) -> GroupCopies:

@@ -36,11 +36,6 @@ class LayerMetadata:
             self._build_of_layer = tuple(self._builds.index(spec) for spec in self.layers)
         self._plain = self._builds == (LayerSpec(0, None),)  # a plain model's step makes no copy of its facts
 
-    @property
-    def num_builds(self) -> int:
-        """Metadata objects that a step makes."""
-        return len(self._builds)
-
     def build(self, common: CommonAttentionMetadata, groups: Sequence[GroupTensors]) -> tuple[object, ...]:
         """One object a layer; `groups` are views of the step's shape, group by group."""
         if self._plain:
@@ -54,8 +49,3 @@ def _of_spec(
 ) -> CommonAttentionMetadata:
     tensors = groups[spec.group]
     return replace(common, block_table=tensors.block_table, slot_mapping=tensors.slots, window=spec.window)
-
-
-def plain_layers(num_layers: int) -> tuple[LayerSpec, ...]:
-    """Every layer in the one group of full attention."""
-    return (LayerSpec(0, None),) * num_layers

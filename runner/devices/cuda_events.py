@@ -188,11 +188,6 @@ class EventTimeline:
         event.synchronize()
         self._anchor = _Anchor(event, 0)
 
-    @property
-    def backlog(self) -> int:
-        """Stamps that nobody has read yet."""
-        return sum(len(lane.waiting) for lane in self._lanes)
-
     def settle(self, limit: int) -> int:
         """Read at most `limit` stamps that are known to have fired, without asking any; nothing while others read."""
         if not self.lock.acquire(blocking=False):

@@ -68,11 +68,6 @@ class OutputRing:
         slot.step = step
         return slot
 
-    def abandon(self) -> None:
-        """Forget every step in flight: after an exception the tokens of a step cut short never come."""
-        for slot in self._slots:
-            slot.step = None
-
 
 def tokens_of(slot: OutputSlot, rows: int) -> list[tuple[int, ...]]:
     """The tokens of the first `rows` rows, from the slot's copy on the host; behind a row's tokens stands NOTHING."""

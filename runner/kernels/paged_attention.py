@@ -34,12 +34,6 @@ def _offset(block, within, BLOCK_SIZE: tl.constexpr, token_stride):
 
 
 @triton.jit
-def _offset_of_slot(block, within, BLOCK_SIZE: tl.constexpr, token_stride, out):
-    """For tests: the offset of one slot."""
-    tl.store(out, _offset(tl.load(block), within, BLOCK_SIZE, token_stride))
-
-
-@triton.jit
 def attend_tile(
     query, state, keys, values, table_row, tile_start, key_end, limit, token_stride,
     SCALE: tl.constexpr, BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr, HEAD_DIM: tl.constexpr, PRECISION: tl.constexpr,

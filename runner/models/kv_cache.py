@@ -37,12 +37,6 @@ class KVCache:
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
 
 
-def allocate_kv_cache(device: Device, config: ModelConfig, num_blocks: int, block_size: int) -> KVCache:
-    """A zeroed cache of one group that all layers belong to."""
-    layers = (_layer(device, config, num_blocks, block_size) for _ in range(config.num_hidden_layers))
-    return KVCache(tuple(layers), num_blocks)
-
-
 def allocate_group_caches(
     device: Device, config: ModelConfig, num_blocks: int, groups: Sequence[KVGroup], group_of_layer: Sequence[int]
 ) -> KVCache:

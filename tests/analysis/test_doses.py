@@ -1,7 +1,6 @@
 """Dose response of planted engines: the slope says whether a longer copy would be paid."""
 
-import pytest
-from stepscope.analysis.doses import dose_response, dose_slope
+from stepscope.analysis.doses import dose_response
 
 
 def test_two_in_flight_on_the_compute_queue_every_nanosecond_is_paid(lab, steps):
@@ -28,9 +27,3 @@ def test_null_with_a_reason(lab, steps, source):
     assert (short.slope, short.reason) == (None, "only 1 steady steps can be replayed, 3 are needed")
     other = dose_response(steps(lab(), 9).recording(), buffer="absent")
     assert other.reason == "no copy of absent in a counted step can be replayed"
-
-
-def test_slope_of_measured_points():
-    slope, reason = dose_slope([100.0, 200.0, 400.0], [1050.0, 1150.0, 1350.0])
-    assert (slope, reason) == (pytest.approx(1.0), None)
-    assert dose_slope([100.0, 100.0, 200.0], [1.0, 2.0, 3.0])[1] == "copies of 2 sizes were measured, 3 are needed"

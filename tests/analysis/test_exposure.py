@@ -6,7 +6,7 @@ import random
 
 import pytest
 from stepscope.analysis.exposure import exposure
-from stepscope.analysis.what_if import Change, copy_free, faster_phase, what_if
+from stepscope.analysis.what_if import Change, faster_phase, table_copies, what_if
 
 COPY = 155
 
@@ -190,6 +190,6 @@ def test_what_if_equals_running_the_engine_again(lab, steps, base: int) -> None:
 def test_a_dose_of_the_copy_moves_the_period_by_its_exposure(lab, steps) -> None:
     made = steps(lab(), 9, in_flight=2)
     recording = made.recording()
-    assert what_if(recording, copy_free()).saved_ns == COPY
+    assert what_if(recording, table_copies(["block_table"], 0)).saved_ns == COPY
     assert what_if(recording, Change("twice", copies={"block_table": 2.0})).saved_ns == -COPY
     assert what_if(recording, Change("four times", copies={"block_table": 4.0})).saved_ns == -3 * COPY

@@ -41,8 +41,6 @@ def test_merge_joins_touching_and_drops_empty() -> None:
 
 
 def test_bounds_reach_a_maximum_between_the_ends() -> None:
-    bounds = iv.overlap_bounds([100, 120], [100, 120], 5.5)
-    assert (bounds.value_ns, bounds.low_ns, bounds.high_ns) == (20, 14.5, 20.0)
     value, low, high = iv.pairwise_overlap_bounds([[100, 120]], [[100, 120]], [5.5])
     assert (value[0], low[0], high[0]) == (20, 14.5, 20.0)
 
@@ -70,15 +68,3 @@ def test_pairwise_bounds_equal_brute_force_on_1e5_cases(base: int) -> None:
     assert np.array_equal(value, expected)
     assert np.array_equal(found_low, low)
     assert np.array_equal(found_high, high)
-
-
-@pytest.mark.parametrize("base", BASES)
-def test_set_bounds_equal_brute_force(base: int) -> None:
-    rng = np.random.default_rng(3)
-    for _ in range(60):
-        c, b, half_err = random_set(rng), random_set(rng), int(rng.integers(0, 25))
-        c2, b2 = 2 * iv.merge(c), 2 * iv.merge(b)
-        tried = [iv.overlap(c2 + half, b2) / 2 for half in range(-half_err, half_err + 1)]
-        bounds = iv.overlap_bounds(c + base, b + base, half_err / 2)
-        assert (bounds.low_ns, bounds.high_ns) == (min(tried), max(tried))
-        assert bounds.value_ns == iv.overlap(c, b)

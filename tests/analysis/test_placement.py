@@ -6,7 +6,7 @@ from stepscope.analysis.exposure import exposure
 from stepscope.analysis.gaps import gaps
 from stepscope.analysis.placement import SMALL_COPY_NS, Queued, place
 from stepscope.analysis.replay import replays
-from stepscope.analysis.what_if import copy_free, what_if
+from stepscope.analysis.what_if import table_copies, what_if
 
 US = 1_000
 SIZES = {"copy_ns": 155 * US, "forward_ns": 488 * US, "build_ns": 60 * US, "other_ns": 40 * US, "between_ns": 10 * US}
@@ -88,7 +88,8 @@ def test_the_small_copy_that_the_host_waits_for_keeps_the_host_tied_to_the_devic
             tokens = made.copy("tokens", 1_500)
             made.wait(tokens)
     # THEN without the table's copy the steps are shorter by its whole length
-    assert what_if(untimed(made, "tokens"), copy_free("block_table")).saved_ns == pytest.approx(155 * US, abs=10)
+    found = what_if(untimed(made, "tokens"), table_copies(["block_table"], 0))
+    assert found.saved_ns == pytest.approx(155 * US, abs=10)
 
 
 class Pausing:
@@ -193,4 +194,4 @@ def test_where_the_hosts_waits_cannot_be_tied_nothing_is_said_of_the_period(lab)
     assert found.steps["exposed_ns"].notna().any()
     assert (found.exposed_step_ns, found.commit_step_ns) == (None, None)
     assert "are waits of the host for operations whose end is not known" in found.exposed_step_reason
-    assert what_if(recording, copy_free("block_table")).reason == found.exposed_step_reason
+    assert what_if(recording, table_copies(["block_table"], 0)).reason == found.exposed_step_reason

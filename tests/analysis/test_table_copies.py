@@ -3,7 +3,7 @@
 import pytest
 from stepscope.analysis.summary import summarise
 from stepscope.analysis.table_copies import table_buffer, table_buffers
-from stepscope.analysis.what_if import copy_free, what_if
+from stepscope.analysis.what_if import table_copies, what_if
 
 
 def committed(lab, *buffers):
@@ -43,5 +43,5 @@ def test_a_run_that_sends_differences_is_summed_up_by_them(lab):
 
 
 def test_nothing_is_saved_by_copies_that_nobody_made(lab):
-    found = what_if(committed(lab, *["block_diffs"] * 6), copy_free("block_rows"))
+    found = what_if(committed(lab, *["block_diffs"] * 6), table_copies(["block_rows"], 0))
     assert (found.saved_ns, found.reason) == (None, "no copy of block_rows can be replayed")

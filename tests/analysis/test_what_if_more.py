@@ -1,6 +1,6 @@
 """What-ifs of graphs and of deeper rings on planted engines, and the command that checks each prediction."""
 
-from stepscope.analysis.what_if import Change, copy_free, faster_phase
+from stepscope.analysis.what_if import Change, faster_phase, table_copies
 from stepscope.analysis.what_if_checks import NO_SWITCH, NOT_OURS, check_command
 from stepscope.analysis.what_if_more import DEEPER_RING, GRAPHS_ON, deeper_ring, graphs_on
 
@@ -74,7 +74,8 @@ def test_other_waits_stay(lab):
 
 def test_a_check_for_each():
     ours = {"runner": {"graph_mode": "none", "ring_slots": 2, "commit_order": "first", "table_width": 512}}
-    commands = {change.name: check_command(change, ours) for change in (copy_free(), GRAPHS_ON, DEEPER_RING)}
+    changes = (table_copies(["block_table"], 0), GRAPHS_ON, DEEPER_RING)
+    commands = {change.name: check_command(change, ours) for change in changes}
     assert commands == {
         "copy of block_table free":
             "perf sweep RECORDING --param commit_order=first,skip --param interleave=commit_order",

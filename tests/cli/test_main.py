@@ -46,7 +46,6 @@ def test_help_answers_at_once() -> None:
     [
         (errors.UsageError("bad"), 2),
         (errors.MeasurementError("bad"), 3),
-        (errors.Inconclusive("bad"), 4),
         (errors.Incomparable("bad"), 5),
         (errors.BrokenInvariant("rows", 3, "bad"), 1),
         (errors.StepscopeError("bad"), 70),

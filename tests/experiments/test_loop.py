@@ -134,7 +134,7 @@ def run(
 
 def test_every_request_is_answered_in_full_and_the_worker_is_told() -> None:
     outcome, engine = run([request("a", 5, 3), request("b", 9, 2)])
-    assert outcome == LoopOutcome("answered", 4, 4, 2, 2, 2, 5, 5)
+    assert outcome == LoopOutcome("answered", 4, 4, 2, 2, 5, 5)
     assert [dict(delta.num_scheduled_tokens) for delta in engine.deltas] == [
         {"a": 5, "b": 3},
         {"a": 1, "b": 6},

@@ -38,9 +38,9 @@ def test_the_plan_is_on_disk_before_any_point(tmp_path: Path) -> None:
 
 def test_a_point_appears_whole(tmp_path: Path) -> None:
     store = SweepStore.create(tmp_path / "s", plan_of(1))
-    temporary = store.begin(store.plan.points[0])
+    store.begin(store.plan.points[0])
     assert store.status(store.plan.points[0]) is None
-    store.abandon(temporary)
+    store.clear_work()
     assert list((store.root / "points").iterdir()) == []
     measured(store, 0)
     point = store.plan.points[0]

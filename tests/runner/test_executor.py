@@ -5,7 +5,7 @@ import pytest
 import torch
 from stepscope.instrumentation.probe.ledger import Ledger
 from stepscope.runner.attention.common import common_metadata
-from stepscope.runner.attention.layers import LayerMetadata, plain_layers
+from stepscope.runner.attention.layers import LayerMetadata, LayerSpec
 from stepscope.runner.attention.torch_backend import TorchAttention
 from stepscope.runner.config import RunnerConfig
 from stepscope.runner.devices import make_device
@@ -13,7 +13,8 @@ from stepscope.runner.devices.base import GraphKey, Work
 from stepscope.runner.executor import Executor, forward_work
 from stepscope.runner.inputs.containers import Containers
 from stepscope.runner.inputs.step_inputs import GroupTensors, StepInputs
-from stepscope.runner.models.kv_cache import allocate_kv_cache
+from stepscope.runner.kv_groups import resolve_groups
+from stepscope.runner.models.kv_cache import allocate_group_caches
 from stepscope.runner.models.llama import load_model
 from stepscope.runner.plan import ExecutionPlan
 
@@ -64,10 +65,12 @@ class Bench:
         self.ledger = Ledger()
         self.device = make_device(device, ledger=self.ledger)
         model = load_model("tiny", 0, self.device)
-        self.cache = allocate_kv_cache(self.device, model.config, 1 + ROWS * 4, BLOCK)
         self.backend = TorchAttention()
         config = RunnerConfig(block_size=BLOCK, max_num_seqs=ROWS, max_num_batched_tokens=TOKENS, **switches)
-        self.layers = LayerMetadata(self.backend, plain_layers(model.config.num_hidden_layers))
+        layers = model.config.num_hidden_layers
+        groups = resolve_groups(config)
+        self.cache = allocate_group_caches(self.device, model.config, 1 + ROWS * 4, groups, [0] * layers)
+        self.layers = LayerMetadata(self.backend, [LayerSpec(0, None)] * layers)
         self.executor = Executor(self.device, model, self.cache, self.layers, config)
 
     def run(self, inputs, key=None):

@@ -5,7 +5,7 @@ import pytest
 import torch
 from stepscope.errors import BrokenInvariant, UsageError
 from stepscope.instrumentation.probe.ledger import Ledger
-from stepscope.runner.attention.layers import LayerMetadata, LayerSpec, plain_layers
+from stepscope.runner.attention.layers import LayerMetadata, LayerSpec
 from stepscope.runner.config import RunnerConfig
 from stepscope.runner.devices.cpu import CpuDevice
 from stepscope.runner.inputs.step_inputs import GroupTensors
@@ -134,11 +134,11 @@ def test_metadata_is_built_once_a_spec_or_once_a_layer(tiny_runner):
         backend = CountingBackend()
         layers = LayerMetadata(backend, specs, reuse)
         assert layers.build(common, groups) == handed
-        assert layers.num_builds == len(backend.seen) == builds
+        assert len(backend.seen) == builds
         assert [window for window, _, _ in backend.seen[:3]] == [None, 8, 4]
         tables = [table for _, table, _ in backend.seen[:3]]
         assert tables == [groups[0].block_table, groups[1].block_table, groups[1].block_table]
-    plain = LayerMetadata(CountingBackend(), plain_layers(5))
+    plain = LayerMetadata(CountingBackend(), [LayerSpec(0, None)] * 5)
     assert plain.build(common, groups) == (1, 1, 1, 1, 1)
 
 

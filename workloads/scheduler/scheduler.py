@@ -69,7 +69,7 @@ class Scheduler:
         """A step scheduled now would tell of requests that ended or were preempted, or probably compute something.
         False while everybody waits for a token in flight: then collect one first.
         """
-        room = len(self._running) < self.config.max_num_seqs and self._kv.pool.num_free
+        room = len(self._running) < self.config.max_num_seqs and self.num_free_blocks
         if self._finished or self._reset or (self._waiting and room):
             return True
         before = self._next_step - 1

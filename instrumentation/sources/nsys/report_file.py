@@ -12,7 +12,6 @@ from ..trace import Trace
 from .export import read_export
 from .tools import NsysTools, find_tools
 
-REPORT_SUFFIXES = (".nsys-rep", ".qdrep")
 STREAM_SUFFIX = ".qdstrm"
 _TIMEOUT_S = 1800
 

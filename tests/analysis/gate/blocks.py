@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from stepscope.analysis.gate.pairs import PairBlocks, alternating
+from stepscope.analysis.gate.pairs import Flags, PairBlocks
 
 EQUAL = (0.001, -0.001, 0.002, -0.002, 0.0005)
 SLOWER = (0.050, 0.049, 0.052, 0.048, 0.051)
+
+
+def alternating(launches: int, pairs: int) -> Flags:
+    """[launches, pairs] of `head_first` in the order A B | B A | A B ..."""
+    return np.broadcast_to(np.arange(pairs) % 2 == 1, (launches, pairs)).copy()
 
 
 def blocks(effects: tuple[float, ...] = EQUAL, pairs: int = 6, seed: int = 0, **changed: object) -> PairBlocks:

@@ -7,10 +7,12 @@ import pytest
 from stepscope.analysis.gate.effects import estimate
 from stepscope.analysis.gate.equal_arms import EqualArms, equal_arms, may_remember
 from stepscope.analysis.gate.limits import Limits
-from stepscope.analysis.gate.pairs import PairBlocks, alternating
+from stepscope.analysis.gate.pairs import PairBlocks
 from stepscope.analysis.gate.point import PointData, judge_point
 from stepscope.analysis.gate.stages import first_stage, second_stage
 from stepscope.analysis.gate.verdict import Reason, Verdict
+
+from .blocks import alternating
 
 LIMITS = Limits()
 

@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from stepscope.analysis.gate.conditions import Conditions, spoiled_by
 from stepscope.analysis.gate.effects import estimate, launch_effects, order_effects
 from stepscope.analysis.gate.limits import Limits
-from stepscope.analysis.gate.pairs import alternating, spoiled
 from stepscope.analysis.gate.point import PointData, judge_point
 from stepscope.analysis.gate.verdict import Reason, Verdict
 
-from .blocks import EQUAL, blocks
-
-NONE = np.zeros((5, 6), dtype=np.int64)
+from .blocks import EQUAL, alternating, blocks
 
 
-def events(bits: int, *places: tuple[int, int]) -> np.ndarray:
-    found = NONE.copy()
+def dropped(*places: tuple[int, int]) -> np.ndarray:
+    found = np.zeros((5, 6), dtype=bool)
     for place in places:
-        found[place] = bits
+        found[place] = True
     return found
 
 
 @pytest.mark.parametrize(("bits", "drops"), [(0x4, True), (0x8, True), (0x20, True), (0x40, True), (0x80, True),
                                              (0x1, False), (0x2, False), (0x10, False), (0x100, False)])
 def test_a_pair_goes_whichever_arm_was_throttled(bits, drops):
-    for base, head in ((events(bits, (1, 2)), NONE), (NONE, events(bits, (1, 2)))):
-        dropped = spoiled(base, head)
-        assert dropped[1, 2] == drops
-        assert dropped.sum() == drops
-
-
-def test_a_foreign_process_spoils_the_pair():
-    foreign = np.zeros((5, 6), dtype=bool)
-    foreign[0, 0] = True
-    assert spoiled(NONE, NONE, foreign).sum() == 1
+    throttled, quiet = Conditions(throttle=bits), Conditions(throttle=0)
+    reason = "device throttled" if drops else None
+    assert spoiled_by(throttled, quiet) == spoiled_by(quiet, throttled) == reason
 
 
 def test_a_slow_clock_of_one_arm_does_not_fail_where_telemetry_saw_it():
@@ -42,22 +33,19 @@ def test_a_slow_clock_of_one_arm_does_not_fail_where_telemetry_saw_it():
     head, places = whole.head.copy(), [(launch, pair) for launch in range(5) for pair in range(6)]
     for place in places:
         head[place] *= 1.15
-    all_slow = blocks(head=head, dropped=spoiled(NONE, events(0x40, *places)))
+    all_slow = blocks(head=head, dropped=dropped(*places))
     found = judge_point(PointData("p", "m", all_slow), 0.003, Limits())
     assert (found.verdict, found.reason) == (Verdict.INCONCLUSIVE, Reason.NO_VALID_PAIRS)
     few = whole.head.copy()
     few[0, :3] *= 1.15
-    found = judge_point(
-        PointData("p", "m", blocks(head=few, dropped=spoiled(NONE, events(0x40, (0, 0), (0, 1), (0, 2))))), 0.003,
-        Limits(),
-    )
+    left = blocks(head=few, dropped=dropped((0, 0), (0, 1), (0, 2)))
+    found = judge_point(PointData("p", "m", left), 0.003, Limits())
     assert (found.verdict, found.figures.dropped_pairs) == (Verdict.PASS, 3)
 
 
 def test_more_than_a_quarter_dropped_is_no_measurement():
-    dropped = np.zeros((5, 6), dtype=bool)
-    dropped[:4, :2] = True
-    found = judge_point(PointData("p", "m", blocks(dropped=dropped)), 0.003, Limits())
+    gone = dropped(*((launch, pair) for launch in range(4) for pair in range(2)))
+    found = judge_point(PointData("p", "m", blocks(dropped=gone)), 0.003, Limits())
     assert (found.verdict, found.reason) == (Verdict.INCONCLUSIVE, Reason.TOO_MANY_DROPPED)
 
 

@@ -170,8 +170,8 @@ def test_tokens_behind_the_rows_of_a_decode_come_out_as_zeros(monkeypatch):
 @runs_kernels
 def test_slots_beyond_32_bits_of_elements():
     """Case 6: slot 1,023,999 of 32 heads x 128 is element 4,194,299,904; the address arithmetic must not wrap."""
-    from stepscope.runner.kernels.paged_attention import _offset_of_slot  # the one place where it is computed
+    from .slot_kernel import offset_of_slot  # imports Triton
 
     out = torch.zeros(1, dtype=torch.int64, device=DEVICE)
-    _offset_of_slot[(1,)](torch.tensor([63_999], dtype=torch.int32, device=DEVICE), 15, 16, 32 * 128, out)
+    offset_of_slot[(1,)](torch.tensor([63_999], dtype=torch.int32, device=DEVICE), 15, 16, 32 * 128, out)
     assert out.item() == 4_194_299_904
