@@ -10,7 +10,7 @@ import typer
 
 def claims(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN [REPETITION]", help="Folder of a sweep of claims, or a stored run.")
+        list[Path], typer.Argument(metavar="RUN", help="Folders of sweeps of claims, or stored runs.")
     ],
     out: Annotated[Path | None, typer.Option(help="File of the page, Markdown; none: print it.")] = None,
     store: Annotated[
@@ -20,7 +20,8 @@ def claims(
     """Judge claims by what a sweep of examples/claims/*.yaml measured.
 
     The page has each claim in one sentence, its arms, its figures with intervals, and the verdict: holds, holds where,
-    does not hold. A repetition on another machine is compared with the run, figure by figure.
+    does not hold. A repetition on another machine is compared with the run, figure by figure. Give runs in the order in
+    which they were made: a claim whose spec was changed is judged by the runs of the last one's spec.
     """
     from ..experiments.claims import book
 

@@ -50,7 +50,7 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class Claim:
     """`arms` and `workload` in words; `findings` empty: nobody has measured it yet. `spec` is its file; `one_runner`
-    says that its arms share one.
+    says that its arms share one. `note` tells what is known of its figures' causes.
     """
 
     name: str
@@ -61,6 +61,7 @@ class Claim:
     premises: tuple[Finding, ...] = ()
     spec: str = ""
     one_runner: bool = False
+    note: str = ""
 
 
 Claims = Mapping[str, Claim]

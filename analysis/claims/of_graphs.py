@@ -41,7 +41,9 @@ E13 = Claim(
         _prepare(1), _prepare(64), _prepare(1024),
         Finding("period, none - full, 64 rows", Difference(_quiet(64), "none", "full"), bound="host",
                 same=Ratio(_quiet(64), "none", "full")),
-    ), spec="e13_graphs.yaml",
+    ), spec="e13_graphs.yaml", note="a graph of mode `full` is captured for any batch, so that its attention is the"
+    " kernel of mixed batches; an eager step sees that each of its rows has one token, and takes the kernel for single"
+    " queries. That is what differs on the device, by the code; its share at 1024 rows was not measured apart.",
 )  # fmt: skip
 
 _WARM: Where = {"workload.settings.hold": 2}

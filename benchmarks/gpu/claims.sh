@@ -4,10 +4,14 @@
 #
 #     benchmarks/gpu/claims.sh OUT [SPEC ...]           # none: all of examples/claims
 #
-# A run that was cut short goes on with the same command on the same machine. Two runs, each on a machine of its own, are
-# copied to benchmarks/results/h200/claims_1.json and claims_2.json; then, without a GPU,
+# A run that was cut short goes on with the same command on the same machine. Runs, each on a machine of its own, are
+# copied to benchmarks/results/h200/claims_1.json, claims_2.json, ... in the order in which they were made; then, without
+# a GPU,
 #
-#     perf claims benchmarks/results/h200/claims_1.json benchmarks/results/h200/claims_2.json --out docs/claims.md
+#     perf claims benchmarks/results/h200/claims_?.json --out docs/claims.md
+#
+# Where a spec was changed between two of them, a third run of that spec alone makes its repetition: a claim's runs are
+# those whose spec is that of the last file that has the claim.
 out=$(realpath -m "$1")
 shift
 source "$(dirname "$(realpath "$0")")/../gpu_environment.sh"

@@ -1,4 +1,8 @@
-"""`perf claims`: stored runs to one page."""
+"""`perf claims`: stored runs to one page.
+
+Two runs make a repetition. A third file is of use where specs were changed: a claim's runs are those whose spec is that
+of the last file that has the claim. A file with another one is told, and its points of that claim are not used.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...analysis.claims.judge import judge
-from ...analysis.claims.points import ClaimData
+from ...analysis.claims.points import ClaimData, ClaimPoint
 from ...analysis.claims.registry import CLAIMS
+from ...analysis.claims.same_spec import of_last_spec
 from ...errors import UsageError
 from ...reports.claims.page import render_claims
 from ...reports.claims.view import RunView
@@ -17,7 +22,7 @@ from .collect import collect
 from .stored import ClaimRun, read_run, write_run
 
 MOST = 2
-"""Runs that one page tells of: the run, and its repetition."""
+"""Runs of a claim that one page tells of: the run, and its repetition."""
 
 
 def load_run(path: Path) -> ClaimRun:
@@ -27,20 +32,39 @@ def load_run(path: Path) -> ClaimRun:
     return read_run(path)
 
 
-def view_of(path: Path, run: ClaimRun) -> RunView:
-    """The run, judged."""
-    judged = tuple(
-        judge(claim, ClaimData([point for point in run.points if point.claim == name]))
-        for name, claim in CLAIMS.items()
-    )
-    return RunView(path.name, run.date, run.machine, run.command, judged, run.origin)
+def views_of(runs: Sequence[tuple[Path, ClaimRun]]) -> list[RunView]:
+    """The runs, judged, in the order of their files. Raises UsageError where more than two have a claim in one spec."""
+    points = [_by_claim(run) for _, run in runs]
+    used: dict[str, list[int]] = {}
+    earlier: dict[str, list[int]] = {}
+    for name in CLAIMS:
+        used[name], earlier[name] = of_last_spec([found.get(name, []) for found in points])
+        if len(used[name]) > MOST:
+            raise UsageError(
+                f"perf claims: {len(used[name])} runs have {name} in the same spec; give a run, or a run and its"
+                " repetition"
+            )
+    return [
+        RunView(
+            path.name, run.date, run.machine, run.command,
+            tuple(judge(claim, ClaimData(points[number].get(name, []) if number in used[name] else []))
+                  for name, claim in CLAIMS.items()),
+            run.origin, tuple(name for name in CLAIMS if number in earlier[name]),
+        )
+        for number, (path, run) in enumerate(runs)
+    ]  # fmt: skip
+
+
+def _by_claim(run: ClaimRun) -> dict[str, list[ClaimPoint]]:
+    found: dict[str, list[ClaimPoint]] = {}
+    for point in run.points:
+        found.setdefault(point.claim, []).append(point)
+    return found
 
 
 def page_of(paths: Sequence[Path]) -> str:
-    """The page of one run, or of a run and its repetition. Raises UsageError."""
-    if not 1 <= len(paths) <= MOST:
-        raise UsageError(f"perf claims: {len(paths)} runs given; give a run, or a run and its repetition")
-    return render_claims([view_of(path, load_run(path)) for path in paths])
+    """The page of some runs. Raises UsageError."""
+    return render_claims(views_of([(path, load_run(path)) for path in paths]))
 
 
 def store_run(sweep: Path, out: Path) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...analysis.claims.figures import Unit
-from ...analysis.claims.judge import Judged
+from ...analysis.claims.judge import Judged, JudgedClaim
 from ...analysis.claims.runs import Agreement, ComparedClaim, ComparedFigure, ComparedRuns, compare_runs
 from .table import table
-from .view import RunView
+from .view import Repeated
 from .words import filled, interval_words, name_words, part_lines, verdict_short
 
 AGREEMENT: dict[Agreement, str] = {
@@ -19,10 +19,20 @@ AGREEMENT: dict[Agreement, str] = {
 }  # fmt: skip
 
 
-def beside(first: RunView, second: RunView) -> str:
+def compared(claims: Sequence[Repeated]) -> ComparedRuns:
+    """Those that were run twice."""
+    pairs = [(one.first, one.second) for one in claims if one.second is not None]
+    return compare_runs([first for first, _ in pairs], [second for _, second in pairs])
+
+
+def beside(claims: Sequence[Repeated]) -> str:
     """The section of the comparison."""
-    found = compare_runs(first.judged, second.judged)
-    lines = ["## The two runs beside each other", "", *_summary(found), *_widths(first, second), ""]
+    found = compared(claims)
+    twice = [(one.first, one.second) for one in claims if one.second is not None]
+    lines = ["## The two runs of each claim beside each other", "", *_summary(found)]
+    for words, judged in zip(("first", "second"), zip(*twice, strict=True), strict=False):
+        lines.append(_widths(words, judged))
+    lines.append("")
     for claim in found.claims:
         lines += _claim(claim)
     return "\n".join(lines)
@@ -42,23 +52,20 @@ def _summary(found: ComparedRuns) -> list[str]:
     ]  # fmt: skip
 
 
-def _widths(*runs: RunView) -> list[str]:
+def _widths(words: str, claims: Sequence[JudgedClaim]) -> str:
     """How many half-widths keep to their bound."""
-    lines = []
-    for number, run in enumerate(runs, start=1):
-        judged = [one for claim in run.judged for one in claim.findings if one.precise is not None]
-        device = [one.precise for one in judged if one.finding.bound == "device"]
-        host = [one for one in judged if one.finding.bound == "host"]
-        kept, figures = ({one.finding.name for one in some} for some in ([one for one in host if one.precise], host))
-        lines.append(filled(
-            f"- Half-widths within their bound in run {number}: of the device {sum(map(bool, device))} of {len(device)}"
-            f" figures, of the host (at one speed of the core at least) {len(kept)} of {len(figures)}.", "  ",
-        ))  # fmt: skip
-    return lines
+    judged = [one for claim in claims for one in claim.findings if one.precise is not None]
+    device = [one.precise for one in judged if one.finding.bound == "device"]
+    host = [one for one in judged if one.finding.bound == "host"]
+    kept, figures = ({one.finding.name for one in some} for some in ([one for one in host if one.precise], host))
+    return filled(
+        f"- Half-widths within their bound in the {words} runs: of the device {sum(map(bool, device))} of {len(device)}"
+        f" figures, of the host (at one speed of the core at least) {len(kept)} of {len(figures)}.", "  ",
+    )  # fmt: skip
 
 
 def _claim(claim: ComparedClaim) -> list[str]:
-    titles = ("figure", "of", "run 1", "run 2", "both runs", "intervals", "judged")
+    titles = ("figure", "of", "first run", "second run", "both runs", "intervals", "judged")
     rows = [_row(figure) for figure in claim.figures]
     return [
         f"**{claim.name}**: {'same verdict' if claim.same else 'not the same verdict'}", "",

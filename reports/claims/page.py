@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...analysis.claims.judge import Judged, JudgedClaim
-from ...analysis.claims.runs import compare_runs
-from .beside import beside
+from .beside import beside, compared
 from .table import table
-from .view import RunView
+from .view import Repeated, RunView, repeated
 from .words import CODES, filled, found_words, name_words, part_lines, range_words, verdict_short, width_words
 
 HEAD = """# Claims
@@ -48,6 +47,8 @@ How to read it
   between machines, and two runs are compared by the ratio of the arms.
 - Two runs have the **same verdict** when they give the same word with the same parts met. They **contradict** each
   other in a part when one meets it and the other breaks it at the same speed of the core.
+- Where a spec was changed after a run, its runs are those of the spec of the last file that has the claim; other files'
+  points of it are not used, and told in the table of runs.
 - *Both runs* is over the launches of both. With means m1, m2 and their variances v1, v2 (of launches, s^2 / n) the
   variance between machines is t = max(0, (m1 - m2)^2 / 2 - (v1 + v2) / 2); each mean weighs 1 / (v + t); the interval
   is Student's, with Satterthwaite's degrees of freedom, of which t has one: two machines that differ make it wide. A
@@ -57,15 +58,15 @@ How to read it
 
 
 def render_claims(runs: Sequence[RunView]) -> str:
-    """The first run, and beside it the second if there is one. Ends with a newline."""
-    first = runs[0]
+    """Each claim in the run that has it, and beside it the next one if there is one. Ends with a newline."""
+    claims = repeated(runs)
     files = " ".join(f"benchmarks/results/h200/{run.file}" for run in runs)
-    parts = [HEAD.format(command=f"perf claims {files} --out docs/claims.md"), _runs(runs), _verdicts(runs)]
-    others = {judged.claim.name: judged for run in runs[1:] for judged in run.judged}
-    parts += [_claim(one, others.get(one.claim.name)) for one in first.judged if one.verdict.code != "not_run"]
-    if len(runs) > 1:
-        parts.append(beside(first, runs[1]))
-    waiting = [judged for judged in first.judged if judged.verdict.code == "not_run"]
+    head = HEAD.format(command=f"perf claims {files} --out docs/claims.md")
+    parts = [head, _runs(runs), _verdicts(claims, len(runs))]
+    parts += [_claim(one, len(runs)) for one in claims if one.numbers]
+    if any(one.second for one in claims):
+        parts.append(beside(claims))
+    waiting = [one.first for one in claims if not one.numbers]
     if waiting:
         parts.append(_waiting(waiting))
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
@@ -77,41 +78,70 @@ def _runs(runs: Sequence[RunView]) -> str:
             str(number), run.date, str(run.machine.get("gpu_name") or "none"),
             str(run.machine.get("gpu_driver") or "none"), str(run.machine.get("torch") or "unknown"),
             str(run.machine.get("cpu_model") or "unknown"), run.origin or "measured", f"`{run.file}`",
+            *([_used(run)] if len(runs) > 1 else ()),
         ]
         for number, run in enumerate(runs, start=1)
     ]  # fmt: skip
-    titles = ("run", "date", "GPU", "driver", "torch", "CPU", "times", "raw turns")
-    made = "Both made" if len(runs) > 1 else "Made"
-    alone = "" if len(runs) > 1 else " The repetition on another machine is still to come."
-    told = filled(f"{made} with `{runs[0].command}`.{alone}")
-    return f"## Runs\n\n{table(titles, rows)}\n\n{told}\n"
+    titles = ["run", "date", "GPU", "driver", "torch", "CPU", "times", "raw turns"]
+    if len(runs) == 1:
+        told = f"Made with `{runs[0].command}`. The repetition on another machine is still to come."
+    else:
+        titles.append("claims used")
+        told = " ".join(f"{_which(runs, command)} made with `{command}`." for command in _commands(runs))
+    return f"## Runs\n\n{table(titles, rows)}\n\n{filled(told)}\n"
 
 
-def _verdicts(runs: Sequence[RunView]) -> str:
+def _used(run: RunView) -> str:
+    """Which of a run's claims stand on the page."""
+    count = sum(judged.verdict.code != "not_run" for judged in run.judged)
+    return f"{count}; {', '.join(run.earlier)} by an earlier spec: not used" if run.earlier else str(count)
+
+
+def _commands(runs: Sequence[RunView]) -> list[str]:
+    return list(dict.fromkeys(run.command for run in runs))
+
+
+def _which(runs: Sequence[RunView], command: str) -> str:
+    """`Runs 1 and 2 were`."""
+    numbers = [str(number) for number, run in enumerate(runs, start=1) if run.command == command]
+    return f"Run {numbers[0]} was" if len(numbers) == 1 else f"Runs {' and '.join(numbers)} were"
+
+
+def _verdicts(claims: Sequence[Repeated], runs: int) -> str:
     """A line a claim, short enough for a terminal; the sentences stand in the claims' own sections."""
-    others = {judged.claim.name: judged for judged in runs[1].judged} if len(runs) > 1 else {}
-    both = {claim.name: claim for claim in compare_runs(*(run.judged for run in runs)).claims} if others else {}
+    both = {claim.name: claim for claim in compared(claims).claims}
     rows = []
-    for judged in runs[0].judged:
-        name = judged.claim.name
-        row = [name, judged.claim.arms.split(":")[0], verdict_short(judged.verdict)]
-        if others:
-            row.append("same words" if others[name].verdict == judged.verdict else verdict_short(others[name].verdict))
-            row.append(verdict_short(both[name].together) if name in both else "")
+    for one in claims:
+        name, verdict = one.first.claim.name, one.first.verdict
+        row = [name, one.first.claim.arms.split(":")[0], verdict_short(verdict)]
+        if runs > 1:
+            row += [_again(one), verdict_short(both[name].together) if name in both else "", _numbers(one)]
         rows.append(row)
-    titles = ("", "about", "verdict", *(("run 2", "both runs") if others else ()))
+    titles = ("", "about", "verdict", *(("repeated", "both runs", "runs") if runs > 1 else ()))
     return f"## Verdicts\n\n{table(titles, rows)}\n"
 
 
-def _claim(judged: JudgedClaim, again: JudgedClaim | None) -> str:
-    claim = judged.claim
+def _again(one: Repeated) -> str:
+    if one.second is None:
+        return "still to come" if one.numbers else ""
+    return "same words" if one.second.verdict == one.first.verdict else verdict_short(one.second.verdict)
+
+
+def _numbers(one: Repeated) -> str:
+    return ", ".join(map(str, one.numbers))
+
+
+def _claim(one: Repeated, runs: int) -> str:
+    claim = one.first.claim
     lines = [
-        f"## {claim.name}: {CODES[judged.verdict.code]}", "", filled(claim.sentence), "",
+        f"## {claim.name}: {CODES[one.first.verdict.code]}", "", filled(claim.sentence), "",
         filled(f"- Arms: {claim.arms}", "  "), filled(f"- Workload: {claim.workload}", "  "),
-        f"- Command: `perf sweep examples/claims/{claim.spec}`", *_found(judged),
+        *([filled(f"- Behind it: {claim.note}", "  ")] if claim.note else ()),
+        f"- Command: `perf sweep examples/claims/{claim.spec}`",
+        *([f"- Run: {one.numbers[0]}"] if runs > 1 else ()), *_found(one.first),
     ]  # fmt: skip
-    if again is not None and again.verdict.code != "not_run":
-        lines += ["Run 2", "", *_found(again)]
+    if one.second is not None:
+        lines += [f"Run {one.numbers[1]}", "", *_found(one.second)]
     return "\n".join(lines)
 
 

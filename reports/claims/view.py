@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,9 @@ from ...analysis.claims.judge import JudgedClaim
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """One run, judged. `file` is the name of its raw data; `origin` is empty for times measured on a GPU."""
+    """One run, judged. `file` is the name of its raw data; `origin` is empty for times measured on a GPU; `earlier`
+    names claims that it measured by an earlier spec: they are judged as if they had not been run.
+    """
 
     file: str
     date: str
@@ -19,3 +21,26 @@ class RunView:
     command: str
     judged: tuple[JudgedClaim, ...]
     origin: str = ""
+    earlier: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A claim in the first run that has it, and in the next one; `numbers` are those of the runs, from 1."""
+
+    first: JudgedClaim
+    second: JudgedClaim | None = None
+    numbers: tuple[int, ...] = ()
+
+
+def repeated(runs: Sequence[RunView]) -> list[Repeated]:
+    """All claims; one that no run has is the first run's."""
+    found = []
+    for place, judged in enumerate(runs[0].judged):
+        ran = {
+            number: run.judged[place] for number, run in enumerate(runs, start=1)
+            if run.judged[place].verdict.code != "not_run"
+        }  # fmt: skip
+        first, second = (*ran.values(), None, None)[:2]
+        found.append(Repeated(first or judged, second, tuple(ran)[:2]))
+    return found

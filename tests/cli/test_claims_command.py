@@ -51,6 +51,9 @@ def test_a_sweep_of_a_claim_becomes_a_page(perf: Callable[..., object], spec: Pa
     again = page.out.replace("h200/sweep ", "h200/run.json ").replace("`sweep`", "`run.json`")
     assert perf("claims", stored).out == again
     assert perf("claims", stored, stored, "--out", tmp_path / "claims.md").out == f"page: {tmp_path / 'claims.md'}\n"
+    three = perf("claims", *[stored] * 3)
+    assert three.code == 2
+    assert three.err == "perf: perf claims: 3 runs have E7 in the same spec; give a run, or a run and its repetition\n"
     assert "- The same verdict, with the same parts met, in 1 of 1 claims;" in (tmp_path / "claims.md").read_text()
 
 
@@ -78,7 +81,3 @@ def test_errors_are_one_line(perf: Callable[..., object], tmp_path: Path) -> Non
     absent = perf("claims", tmp_path / "absent.json")
     assert absent.code == 2
     assert absent.err.count("\n") == 1
-    (tmp_path / "run.json").write_text("{}")
-    three = perf("claims", *[tmp_path / "run.json"] * 3)
-    assert three.code == 2
-    assert "3 runs given; give a run, or a run and its repetition" in three.err

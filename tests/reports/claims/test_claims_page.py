@@ -1,5 +1,6 @@
 """The page of the claims: every word of a small one, and how figures become words."""
 
+import dataclasses
 import textwrap
 
 import pytest
@@ -100,8 +101,10 @@ def test_a_repetition_stands_beside_the_run() -> None:
     page = render_claims([view("one.json"), view("two.json")])
     assert "benchmarks/results/h200/one.json benchmarks/results/h200/two.json --out" in page
     verdict = "holds in 1 of 2, not in 1"
-    assert "|  | about | verdict | run 2 | both runs |" in page
-    assert f"| E1 | `order` | {verdict} | same words | {verdict} |" in page
+    assert "| 2 | 2026-11-30 | NVIDIA H200 | 580 | 2.11 | Xeon | measured | `two.json` | 1 |" in page
+    assert "Runs 1 and 2 were made with `perf sweep e01.yaml`.\n" in page
+    assert "|  | about | verdict | repeated | both runs | runs |" in page
+    assert f"| E1 | `order` | {verdict} | same words | {verdict} | 1, 2 |\n| E2 | `x` | not yet run |  |  |  |" in page
     expected = textwrap.dedent("""\
         - The same verdict, with the same parts met, in 1 of 1 claims; with the same parts broken and open as well in 1.
         - Of the 2 parts of these claims:
@@ -113,10 +116,10 @@ def test_a_repetition_stands_beside_the_run() -> None:
           - open in both: 0
         - Device times: the intervals overlap in 1 of 1 figures.
         - Host times, by the ratio of the arms at the same speed of the core: the intervals overlap in 1 of 1 figures.
-        - Half-widths within their bound in run 1: of the device 1 of 1 figures, of the host (at one speed of the core at least)
-          1 of 1.
-        - Half-widths within their bound in run 2: of the device 1 of 1 figures, of the host (at one speed of the core at least)
-          1 of 1.
+        - Half-widths within their bound in the first runs: of the device 1 of 1 figures, of the host (at one speed of the core
+          at least) 1 of 1.
+        - Half-widths within their bound in the second runs: of the device 1 of 1 figures, of the host (at one speed of the core
+          at least) 1 of 1.
 
         **E1**: same verdict
 
@@ -124,7 +127,7 @@ def test_a_repetition_stands_beside_the_run() -> None:
           - met: the table is large
           - broken: the table is small
 
-        | figure | of | run 1 | run 2 | both runs | intervals | judged |
+        | figure | of | first run | second run | both runs | intervals | judged |
         |---|---|---|---|---|---|---|
         | last - first, large (ratio of the arms) | host | 1.080 (1.080 to 1.081) | 1.080 (1.080 to 1.081) | 1.080 (1.080 to 1.080) | overlap | met |
         | last - first, small | device | 30.1 (29.5 to 30.8) us | 30.1 (29.5 to 30.8) us | 30.1 (30.0 to 30.3) us | overlap | broken |
@@ -132,6 +135,25 @@ def test_a_repetition_stands_beside_the_run() -> None:
         """)  # noqa: E501
     assert expected in page
     assert page.count("Run 2\n\n- Launches: 2, and 1 left out") == 1
+
+
+def test_a_claim_stands_in_the_runs_of_its_present_spec() -> None:
+    # GIVEN three runs, the first of which measured the claim by an earlier spec
+    old, new, third = view("old.json"), view("new.json"), view("third.json")
+    old = dataclasses.replace(old, judged=tuple(judge(one.claim, ClaimData([])) for one in old.judged), earlier=("E1",))
+    third = dataclasses.replace(third, command="perf sweep e01.yaml --third")
+    page = render_claims([old, new, third])
+    # THEN the other two are compared, by their numbers, and the first says why it is not used
+    assert "| `old.json` | 0; E1 by an earlier spec: not used |" in page
+    assert "1 and 2 were made with `perf sweep e01.yaml`. Run 3 was made with `perf sweep e01.yaml --third`" in page
+    assert "| same words | holds in 1 of 2, not in 1 | 2, 3 |" in page
+    assert "- Run: 2\n- Launches: 2, and 1 left out" in page
+    assert "\nRun 3\n\n- Launches: 2, and 1 left out" in page
+    assert "- The same verdict, with the same parts met, in 1 of 1 claims;" in page
+    # AND where only one of them has it, its repetition is to come
+    alone = render_claims([old, new])
+    assert "| E1 | `order` | holds in 1 of 2, not in 1 | still to come |  | 2 |" in alone
+    assert "beside each other" not in alone
 
 
 def test_another_verdict_in_the_repetition_is_spelled_out() -> None:
