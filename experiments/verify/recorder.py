@@ -214,8 +214,8 @@ CHECKS = (
         group="recorder", name="exceptions", review="4", run=_exceptions,
         mutants={
             "all_complete": replaced(
-                "instrumentation.probe.step", "Step.close",
-                lambda whole: lambda self, complete: whole(self, complete=True),
+                "instrumentation.probe.step", "TracedStep.__exit__",
+                lambda whole: lambda self, kind, error, trace: whole(self, None, None, None),
             ),
             "ranges_left_open": replaced(
                 "instrumentation.probe.nvtx_ranges", "NvtxRanges.pop_to", lambda whole: lambda self, depth: None

@@ -53,12 +53,18 @@ def with_mutant(checks: Sequence[Check], mutant: str) -> tuple[Check, ...]:
 
 
 def run_check(check: Check, setting: Setting, mutant: str | None = None) -> Result:
-    """Run one check, skipped with a reason where it needs another device. Raises UsageError for bad input."""
+    """Run one check, skipped with a reason where it needs another device. Raises UsageError for bad input, and whatever
+    a mutant raises that cannot be planted: a check has not found what was not there.
+    """
     if check.needs and setting.device not in check.needs:
         return Result(check, "skipped", reason=f"needs {' or '.join(check.needs)}: {check.why}")
+    with check.mutants[mutant]() if mutant else nullcontext():
+        return _run(check, setting)
+
+
+def _run(check: Check, setting: Setting) -> Result:
     try:
-        with check.mutants[mutant]() if mutant else nullcontext():
-            findings = check.run(setting)
+        findings = check.run(setting)
     except UsageError:
         raise
     except StepscopeError as error:  # the tool itself says that something is wrong
@@ -67,5 +73,5 @@ def run_check(check: Check, setting: Setting, mutant: str | None = None) -> Resu
         return Result(check, "failed", reason=f"{type(error).__name__}: {error}")
     if isinstance(findings, str):
         return Result(check, "skipped", reason=findings)
-    passed = all(finding.passed for finding in findings)
+    passed = bool(findings) and all(finding.passed for finding in findings)
     return Result(check, "passed" if passed else "failed", tuple(findings))

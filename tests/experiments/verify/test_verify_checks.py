@@ -1,5 +1,7 @@
 """Every check passes as it is, and fails with each of its mutants; what needs a GPU says so."""
 
+from dataclasses import replace
+
 import pytest
 from stepscope.errors import UsageError
 from stepscope.experiments.verify.check import Setting, exact, replaced, within
@@ -39,6 +41,15 @@ def test_every_check_ships_with_a_mutant_and_a_number_of_the_review():
     assert all(check.mutants for check in CHECKS)
     assert {int(check.review) for check in CHECKS} == set(range(1, 16))
     assert {check.group for check in CHECKS} == set(GROUPS)
+
+
+def test_a_mutant_that_cannot_be_planted_is_not_found():
+    (queues,) = (check for check in CHECKS if check.name == "queues")
+    gone = replace(queues, mutants={"gone": replaced("experiments.verify.overlap", "renamed", lambda whole: whole)})
+    with pytest.raises(KeyError, match="renamed"):
+        run_check(gone, QUICK, "gone")
+    # AND a check without findings has found nothing out
+    assert run_check(replace(queues, run=lambda setting: []), QUICK).verdict == "failed"
 
 
 @pytest.mark.parametrize("check", ELSEWHERE, ids=lambda check: check.name)
