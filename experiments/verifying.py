@@ -70,9 +70,15 @@ def _all_mutants(checks: Sequence[Check], setting: Setting, say: Say) -> int:
         for name in check.mutants:
             result, seconds = _timed(check, setting, name)
             verdicts.append({"failed": "killed", "passed": "SURVIVED"}.get(result.verdict, result.verdict))
-            say(render_mutant(f"{check.group} {check.name}", name, verdicts[-1], seconds))
+            say(render_mutant(f"{check.group} {check.name}", name, verdicts[-1], seconds, _killed_by(result)))
     say(render_counts(verdicts, ("killed", "SURVIVED", "skipped")))
     return int("SURVIVED" in verdicts)
+
+
+def _killed_by(result: Result) -> str:
+    """The first finding that failed, or what broke down or was missing."""
+    failed = (f"{found.found}: {found.planted}" for found in result.findings if not found.passed)
+    return next(failed, result.reason)
 
 
 def _checks(checks: Sequence[Check], settings: Sequence[Setting], mutant: str | None, say: Say) -> int:

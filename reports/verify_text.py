@@ -47,9 +47,10 @@ def render_check(check: VerifyCheck) -> str:
     return "\n".join(lines)
 
 
-def render_mutant(check: str, mutant: str, verdict: str, seconds: float) -> str:
-    """One line: killed, SURVIVED or skipped."""
-    return f"{verdict:10}{check:28}{mutant:28}{seconds:6.1f} s"
+def render_mutant(check: str, mutant: str, verdict: str, seconds: float, by: str = "") -> str:
+    """One line: killed, SURVIVED or skipped; and `by` what, cut where it is long."""
+    said = textwrap.shorten(by, 100, placeholder=" ...")
+    return f"{verdict:10}{check:28}{mutant:28}{seconds:6.1f} s  {said}".rstrip()
 
 
 def render_counts(verdicts: Sequence[str], known: Sequence[str]) -> str:

@@ -32,6 +32,7 @@ def test_all_mutants_end_with_0_when_each_is_killed(
     ended = perf("verify", "waste", "integers", "measured", "--device", "sim", "--quick", "--mutant", "all")
     assert ended.code == 0
     assert "killed    padding waste               clamped" in ended.out
+    assert "s  0: 50 steps padded to a size that is faster: time waste, ns\n" in ended.out
     assert ended.out.endswith("2 killed, 0 SURVIVED, 1 skipped\n")
     # AND with 1 when one survives
     from stepscope.experiments import verifying
