@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..instrumentation.recording.meta import SweepKeys
 from .loop import LoopLimits
-from .overhead import Overhead, alternates
+from .overhead import alternates
 from .resolve import measured_steps
 from .session import Measured, Progress, Session
 from .spec import PointSpec
@@ -35,9 +35,7 @@ def measure(
         warmup = spec.measure.warmup_steps or 0
         limits = LoopLimits(warmup_steps=warmup, steps=steps)
         if alternates(spec.measure, spec.device):
-            overhead = Overhead(warmup)
-            session.measure_overhead(overhead)
-            limits = replace(limits, uncounted=overhead.silent)
+            limits = replace(limits, uncounted=session.measure_overhead())
         with around():
             session.run(limits, interrupted)
         return session.finish()

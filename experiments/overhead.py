@@ -1,8 +1,10 @@
 """What the probe's ranges and phases cost a step, as a figure of the recording: they fall silent by turns.
 
-    round      on on off off   three times, each block of `BLOCK` steps in the order A B B A
-    figure     the mean over rounds of (median period of steps with them - median of steps without)
+    round      on off off on   three times, each block of `BLOCK` steps
+    figure     the mean over rounds of (pace of steps with them - pace of steps without)
 
+The pace (`analysis.pace`) is the median period where each step waits for its own tokens, and goes by sums of whole
+rhythms where steps are pipelined: the median of single periods is no step's time there.
 Steps in which the probe is silent carry `warmup`, so no figure is made of them, and as many more are run. The figure is
 subtracted nowhere: whoever wants to know what is left can do that. It holds what ranges and phases cost, the events at
 the borders of phases included; step rows, the events of single device operations on a GPU, and a call around each timed
@@ -13,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
+from itertools import pairwise
 from typing import Protocol
 
 from ..analysis.blocks import over_launches
-from ..analysis.stats import median_of_floats
+from ..analysis.pace import pace_of_blocks_ns
 from ..analysis.summary import OWN_OVERHEAD
 from ..instrumentation.recording.registry import Value
 from ..runner.devices.calibration_rows import CalibrationRow
@@ -57,12 +60,16 @@ def alternates(measure: MeasureSpec, device: DeviceName) -> bool:
 
 
 class Overhead:
-    """Rounds that begin with step number `first`; fed after each step, asked for rows at the end."""
+    """Rounds that begin with step number `first`; fed after each step, asked for rows at the end.
 
-    def __init__(self, first: int) -> None:
+    `window`: see `pace.window_of`; a block holds one of two steps in flight.
+    """
+
+    def __init__(self, first: int, window: int = 1) -> None:
         self._first = first
+        self._window = window
         self._starts: dict[int, int] = {}
-        self._end = first + 4 * BLOCK * ROUNDS
+        self._end = first + 4 * BLOCK * ROUNDS + SETTLE
         self.silent = frozenset(
             first + 4 * BLOCK * round_ + BLOCK + at for round_ in range(ROUNDS) for at in range(2 * BLOCK)
         )
@@ -79,18 +86,26 @@ class Overhead:
         found = []
         for round_ in range(ROUNDS):
             begin = self._first + 4 * BLOCK * round_
-            blocks = [self._periods(begin + block * BLOCK, settled=block != 2) for block in range(4)]
-            loud = median_of_floats([*blocks[0], *blocks[3]])
-            quiet = median_of_floats([*blocks[1], *blocks[2]])
-            if loud is not None and quiet is not None and begin + 4 * BLOCK in self._starts:
-                found.append(loud - quiet)
+            before, quiet, behind = (
+                self._periods(begin, BLOCK),
+                self._periods(begin + BLOCK + SETTLE, 2 * BLOCK - SETTLE),
+                self._periods(begin + 3 * BLOCK + SETTLE, BLOCK),
+            )
+            if before and quiet and behind:
+                loud_ns = pace_of_blocks_ns([before, behind], self._window)
+                quiet_ns = pace_of_blocks_ns([quiet], self._window)
+                assert loud_ns is not None
+                assert quiet_ns is not None
+                found.append(float(loud_ns) - float(quiet_ns))
         return found
 
-    def _periods(self, begin: int, *, settled: bool) -> list[int]:
-        """Periods of a block, without its first step where the one before it was of the other kind."""
-        numbers = range(begin + SETTLE * settled, begin + BLOCK)
-        known = [number for number in numbers if number in self._starts and number + 1 in self._starts]
-        return [self._starts[number + 1] - self._starts[number] for number in known]
+    def _periods(self, begin: int, count: int) -> list[int]:
+        """Periods of steps `begin` and the next ones, `count` in all; none where one is missing. A block behind one of
+        the other kind begins with its second step: so the last loud one of a round reaches a step into the next round.
+        """
+        starts = [self._starts.get(number) for number in range(begin, begin + count + 1)]
+        known = [start for start in starts if start is not None]
+        return [after - start for start, after in pairwise(known)] if len(known) == len(starts) else []
 
     def rows(self, environment: Mapping[str, Value]) -> list[CalibrationRow]:
         """Rows `own_overhead_ns`: the figure, and its 95 % bounds over the rounds; none where no round was whole."""

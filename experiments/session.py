@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gc
-import os
-import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
-import msgspec
 import torch
 
+from ..analysis.pace import window_of
 from ..errors import MeasurementError
 from ..instrumentation.environment import fingerprint
 from ..instrumentation.probe import Ledger, Probe
-from ..instrumentation.probe.ledger import Row
-from ..instrumentation.recording.meta import ClockInfo, Diagnostic, ProcessKeys, RecordingMeta, SweepKeys
+from ..instrumentation.recording.meta import Diagnostic, RecordingMeta, SweepKeys
 from ..instrumentation.recording.reader import Recording
-from ..instrumentation.recording.registry import Value
-from ..instrumentation.recording.storage import META_FILE, write_json
 from ..instrumentation.recording.writer import RecordingWriter
 from ..instrumentation.telemetry import TelemetrySampler
 from ..runner.devices import make_device
@@ -31,20 +24,17 @@ from ..runner.devices.calibration import load_calibration
 from ..runner.devices.calibration_rows import CalibrationRow, calibration_rows
 from ..runner.invariants.checker import CheckReport
 from ..runner.model_runner import ModelRunner, build_runner
-from ..workloads.workload import Workload
+from .between_steps import BetweenSteps, Progress, RowSink
 from .continuations import continuations_of
 from .graph_rows import capture_rows, graph_notes
 from .loop import LoopLimits, LoopOutcome, StepLoop
 from .overhead import Overhead
-from .plan import parameters
 from .replay_shapes import ReplayTally
 from .resolve import workload_of
+from .session_meta import session_meta, with_outcome
 from .spec import PointSpec
 
-Progress = Callable[[int, int], None]
-SAMPLE_EVERY_NS = 1_000_000_000
-ROWS_EVERY_STEPS = 512
-"""Steps between two hand-overs of the ledger: few enough to keep memory small, many enough to be rare."""
+__all__ = ["Measured", "Progress", "RowSink", "Session"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,51 +44,6 @@ class Measured:
     recording: Recording
     outcome: LoopOutcome
     checks: CheckReport
-
-
-class RowSink(Protocol):
-    """Where the rows of a session go."""
-
-    def write(self, rows: Mapping[str, Sequence[Row]]) -> None:
-        """Take rows by table."""
-        ...
-
-    def flush_if_due(self, now_ns: int) -> None:
-        """Called between steps."""
-        ...
-
-
-class _BetweenSteps:
-    """What happens after each step, outside the measured host time: rows to the writer, telemetry, progress."""
-
-    def __init__(
-        self, device: Device, probe: Probe, writer: RowSink, sampler: TelemetrySampler, progress: Progress,
-        tally: ReplayTally,
-    ) -> None:  # fmt: skip
-        self._device, self._probe, self._writer, self._tally = device, probe, writer, tally
-        self._ledger = probe.ledger
-        self._sampler, self._progress = sampler, progress
-        self._num_steps = 0
-        self._next_sample_ns = 0
-        self.starts_ns: list[int] | None = None
-        """Starts of the steps, while somebody wants them."""
-        self.overhead: Overhead | None = None
-
-    def __call__(self, done: int, total: int) -> None:
-        with self._device.paused():
-            self._num_steps += 1
-            if self.starts_ns is not None:
-                self.starts_ns.append(self._probe.last_start_ns)
-            if self.overhead is not None:
-                self.overhead.after_step(self._num_steps - 1, self._probe)
-            now_ns = self._device.clock.now_ns()
-            if now_ns >= self._next_sample_ns and self._sampler.unavailable is None:
-                self._next_sample_ns = now_ns + SAMPLE_EVERY_NS
-                self._ledger.add("telemetry", *self._sampler.sample(now_ns))
-            if self._num_steps % ROWS_EVERY_STEPS == 0:
-                self._writer.write(self._tally.take(self._ledger))
-            self._writer.flush_if_due(now_ns)
-            self._progress(done, total)
 
 
 @contextmanager
@@ -144,16 +89,18 @@ class Session:
             self._meta = self.meta_of(spec, sweep)
             self._writer = RecordingWriter(folder, self._meta) if rows is None else rows
             self._tally = ReplayTally()
-            hook = _BetweenSteps(self.device, self.probe, self._writer, self._sampler, progress, self._tally)
+            hook = BetweenSteps(self.device, self.probe, self._writer, self._sampler, progress, self._tally)
             self._hook = hook
             self.loop = StepLoop(self._workload, self.runner, self.probe, self.device)
         except BaseException:
             self.close()
             raise
 
-    def measure_overhead(self, overhead: Overhead) -> None:
-        """Before the first step: the probe is silent in some of the steps; what it costs goes into the recording."""
+    def measure_overhead(self) -> frozenset[int]:
+        """Before the first step: the probe will be silent in these steps; what it costs goes into the recording."""
+        overhead = Overhead(self.warmup_steps, window_of(self._workload.steps_in_flight))
         self._hook.overhead = overhead
+        return overhead.silent
 
     def activate(self) -> None:
         """Before any work: of several sessions this is the one that works now."""
@@ -216,7 +163,7 @@ class Session:
         """What a recording of this session says about itself where it stands for the point `spec`."""
         sampler, device = self._sampler.environment(), self.device
         environment = fingerprint(sampler, pinned=device.pinned, pinned_reason=device.pinned_reason)
-        return _meta(spec, self._workload, device, {**environment, "probe": self.probe.language}, sweep)
+        return session_meta(spec, self._workload, device, {**environment, "probe": self.probe.language}, sweep)
 
     def books(self, *, own_costs: bool) -> list[Diagnostic]:
         """Hand over the last rows, costs included; what the recording has to say beside them. See `finish`."""
@@ -244,7 +191,7 @@ class Session:
         """A recording of this session's rows, which was saved in `folder` (None: nowhere), with the run's outcome."""
         assert self._outcome is not None, "nothing was run"
         checks = self.runner.checks.report()
-        return Measured(_with_outcome(recording, self._outcome, checks, folder), self._outcome, checks)
+        return Measured(with_outcome(recording, self._outcome, checks, folder), self._outcome, checks)
 
     def close(self) -> None:
         """Give everything back; the runner's memory is free once nobody refers to the session."""
@@ -276,42 +223,3 @@ def _device(spec: PointSpec, ledger: Ledger) -> Device:
     if spec.device == "sim":
         return make_device("sim", ledger=ledger, calibration=spec.calibration, cost_model=spec.cost_model)
     return make_device(spec.device, ledger=ledger, timing=spec.measure.device_events)
-
-
-def _meta(
-    spec: PointSpec, workload: Workload, device: Device, environment: dict[str, Value], sweep: SweepKeys | None
-) -> RecordingMeta:
-    clock_id = device.clock.clock_id
-    calibration = None
-    if device.modelled:
-        costs = load_calibration(spec.calibration)
-        calibration = f"{spec.calibration}: {costs.gpu}, driver {costs.driver}, {costs.date}, shape {spec.cost_model}"
-    return RecordingMeta(
-        source="lab",
-        device=device.name,
-        modelled=device.modelled,
-        calibration=calibration,
-        environment=environment,
-        clocks=(ClockInfo(clock_id=clock_id, kind="virtual" if device.modelled else "measured"),),
-        configuration={
-            **parameters(spec),
-            "name": workload.name,
-            "notes": [*workload.notes, f"tokens come from random weights of the shape {spec.runner.model}"],
-            "scheduler": dataclasses.asdict(workload.scheduler),
-        },
-        process=ProcessKeys(host=platform.node(), pid=os.getpid(), rank=0, device=device.name, clock_id=clock_id),
-        sweep=sweep,
-    )
-
-
-def _with_outcome(recording: Recording, outcome: LoopOutcome, checks: CheckReport, folder: Path | None) -> Recording:
-    """The recording with the loop's outcome in its configuration: it is known only at the end."""
-    configuration: dict[str, Any] = {
-        **recording.meta.configuration,
-        "outcome": dataclasses.asdict(outcome),
-        "checks": dataclasses.asdict(checks),
-    }
-    meta = msgspec.structs.replace(recording.meta, configuration=configuration)
-    if folder is not None:
-        write_json(folder / META_FILE, meta)
-    return Recording(meta, recording.tables)
