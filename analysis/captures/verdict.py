@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from ..stats import Number, median
+from ..stats import Number, mean, median
 from ..tables import ints
 from .figures import CaptureFigures
 
@@ -44,6 +44,9 @@ class CaptureVerdict:
 
     step_p50_ns, steps   median period of the marked steps, or median length of their host ranges where none has a next
                          one (`step_is_period` is false then: the device may work longer), and of how many
+    step_mean_ns         mean period, None where there is no period. A capture does not tell how many steps were in
+                         flight; where they lean on one another (`analysis.pace`), or are of several kinds, no median
+                         is what a step takes, and the two lie apart
     remedies             largest first
     """
 
@@ -54,18 +57,21 @@ class CaptureVerdict:
     steps: int
     remedies: tuple[Remedy, ...]
     step_is_period: bool = True
+    step_mean_ns: Number | None = None
 
 
 def capture_verdict(figures: CaptureFigures) -> CaptureVerdict:
     """From the figures of the sections below; a capture without device work has steps only."""
     window = sum(own.window_ns for own in figures.devices)
     parts = _parts(figures) if window else None
-    step, steps, is_period = _step(figures)
+    step, steps, mean_ns = _step(figures)
     bound = None if parts is None else max(parts.items(), key=lambda item: item[1])[0]
     found = (_late(figures), _eager(figures), _waits(figures), _copies(figures), _pageable(figures), _item(figures))
     remedies = [own for own in found if own is not None and own.at_most_ns >= LEAST_SHARE * window > 0]
     remedies.sort(key=lambda own: -own.at_most_ns)
-    return CaptureVerdict(window, parts, bound, step, steps, tuple(remedies), is_period)
+    return CaptureVerdict(
+        window, parts, bound, step, steps, tuple(remedies), not steps or mean_ns is not None, mean_ns
+    )
 
 
 def _parts(figures: CaptureFigures) -> dict[Part, int] | None:
@@ -79,16 +85,17 @@ def _parts(figures: CaptureFigures) -> dict[Part, int] | None:
     return {"kernels": busy - alone, "copies": alone, "late": late, "asked": known - late, "unknown": idle - known}
 
 
-def _step(figures: CaptureFigures) -> tuple[Number | None, int, bool]:
+def _step(figures: CaptureFigures) -> tuple[Number | None, int, Number | None]:
+    """Median, of how many, and the mean where they are periods."""
     if figures.steps.empty:
-        return None, 0, True
+        return None, 0, None
     steps = figures.steps.drop_duplicates(["pid", "rank", "step"])
     period, has_period = ints(steps, "period_ns")
     if has_period.any():
-        return median(period[has_period]), int(has_period.sum()), True
+        return median(period[has_period]), int(has_period.sum()), mean(period[has_period])
     (start, has_start), (end, has_end) = ints(steps, "start_ns"), ints(steps, "end_ns")
     known = has_start & has_end
-    return median((end - start)[known]), int(known.sum()), False
+    return median((end - start)[known]), int(known.sum()), None
 
 
 def _late(figures: CaptureFigures) -> Remedy | None:

@@ -18,6 +18,8 @@ AGAIN = (
     " (that is nsys profile --trace=cuda,nvtx ...)."
 )
 MOST_RANGES = 12
+APART = 0.05
+"""So far a mean step lies from the median one before both are told."""
 _BOUND = {
     "kernels": "Device-bound: the largest part of the devices' time has kernels in it",
     "copies": "Copy-bound: the largest part of the devices' time has nothing but copies in it",
@@ -76,8 +78,16 @@ def _step(found: CaptureVerdict) -> str:
         return ""
     length = f"{duration(found.step_p50_ns)} (median of {count(found.steps)})"
     if found.step_is_period:
-        return f"A step takes {length}."
+        return f"A step takes {length}{_on_average(found)}."
     return f"The host's range of a step lasts {length}; how often steps come cannot be said from so few."
+
+
+def _on_average(found: CaptureVerdict) -> str:
+    """The mean beside a median that it lies apart from: steps of several kinds, or such that lean on one another."""
+    median_ns, mean_ns = found.step_p50_ns, found.step_mean_ns
+    if not median_ns or mean_ns is None or abs(mean_ns / median_ns - 1) < APART:
+        return ""
+    return f"; on average {duration(mean_ns)}: they are not alike, or lean on one another"
 
 
 def _phases(figures: CaptureFigures) -> str:

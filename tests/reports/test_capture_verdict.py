@@ -64,6 +64,21 @@ def test_the_range_of_one_step_is_not_how_long_a_step_takes(export) -> None:
     assert "A step takes" not in text
 
 
+def test_steps_that_are_not_alike_have_their_mean_beside_the_median(export) -> None:
+    # GIVEN six steps, of which every third takes 100 us and the others 30 us, as with tokens that come late
+    at = 0
+    for number, length in enumerate((100, 30, 30, 100, 30, 30, 30)):
+        export.range(at, at + 20 * US, f"execute_context_{number}(0)_generation_1(1)")
+        export.call(at + 5 * US, at + 9 * US, "cudaLaunchKernel_v7000", correlation=number + 1)
+        export.kernel(at + 10 * US, at + 25 * US, correlation=number + 1)
+        at += length * US
+    figures = figures_of(export.path)
+    found = capture_verdict(figures)
+    assert (found.step_p50_ns, found.steps, found.step_mean_ns) == (30 * US, 6, 320 * US / 6)
+    text = " ".join(render_capture(figures, "text").split())
+    assert "A step takes 30.0 µs (median of 6); on average 53.3 µs: they are not alike, or lean on one another." in text
+
+
 def test_ranges_alone_are_still_told_by_their_share_of_the_steps(export) -> None:
     # GIVEN ten steps of 100 us with two ranges each, and nothing of a device
     for number in range(10):
