@@ -28,10 +28,11 @@ How to read it
 - A core of these machines runs at full speed or about 1.8 times as slow, for a tenth of a second or for seconds, for
   reasons outside of it. A figure of the host is made at each speed by itself, of rounds in which both arms met a core
   of that speed. A piece of Python gauges the core before and behind each turn; the medians of an arm's steps in turns
-  gauged fast and gauged slow are its two levels, and a turn is of the speed that three in four of its steps are nearer
-  to (in ratio). Turns that a change fell into are of none. Where the levels lie within 20 %, where an arm has fewer
-  than three turns of one kind, or where turns gauged fast come out slow, the gauge alone decides. Figures of the
-  device, and premises, are of all turns.
+  gauged fast and gauged slow are its two levels, for turns that come first in their round and for those that come last
+  by themselves (these find another arm's caches), and a turn is of the speed that three in four of its steps are nearer
+  to (in ratio). Turns that a change fell into are of none. Where the levels lie within 20 %, where there are fewer than
+  three turns of one kind, or where turns gauged fast come out slow, the gauge alone decides. Figures of the device, and
+  premises, are of all turns.
 - A range in column *claimed* is what the claim says. A figure contradicts it (**broken**) when its interval lies wholly
   outside; it is **met** when the interval lies within, or when its middle does and it is narrow: half of it is at most
   5 us or 2 % of the figure (for a ratio: within the bound in column *half-width*), and it is no wider than a claim of

@@ -29,9 +29,12 @@ def slowed_at(core: list[tuple[float, bool]], when_s: float) -> bool:
 
 def flipping_launches(
     seed: int, levels_ns: Mapping[str, float], factors: Mapping[str, float], slowed_share: float = 0.5,
-    launches: int = 5, rounds: int = 16, series: str = STAGE, wobble: float = 0.01,
+    launches: int = 5, rounds: int = 16, series: str = STAGE, wobble: float = 0.01, behind: float = 1.0,
 ) -> list[ClaimPoint]:  # fmt: skip
-    """Two arms in turns A B B A: a level each at full speed, a factor each on a slowed core, and spikes."""
+    """Two arms in turns A B B A: a level each at full speed, a factor each on a slowed core, and spikes.
+
+    `behind` is by how much the second arm's turns that do not begin a round are slower.
+    """
     draw, arms, found = random.Random(seed), list(levels_ns), []
     for launch in range(launches):
         core = flips(draw, slowed_share, 2 * rounds * TURN_S + 1)
@@ -40,10 +43,11 @@ def flipping_launches(
         for order in range(2 * rounds):
             arm = arms[order % 2 if order // 2 % 2 == 0 else 1 - order % 2]
             begin, steps = order * TURN_S, []
+            late = behind if arm == arms[1] and order % 2 else 1.0
             for step in range(5):
                 slow = slowed_at(core, begin + TURN_S * (step + 1) / 6)
                 spike = draw.uniform(1.2, 3) if draw.random() < SPIKES else 1
-                steps.append(round(own[arm] * (factors[arm] if slow else 1) * spike * draw.gauss(1, 0.03)))
+                steps.append(round(own[arm] * late * (factors[arm] if slow else 1) * spike * draw.gauss(1, 0.03)))
             pace = max(
                 (GAUGE_SLOWED if slowed_at(core, when) else 1.03) * draw.gauss(1, 0.03)
                 for when in (begin, begin + TURN_S)

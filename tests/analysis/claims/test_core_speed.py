@@ -96,3 +96,16 @@ def test_intervals_cover_the_truth_of_each_speed_on_a_core_that_flips(share: flo
         assert abs(statistics.median(errors[key])) < 0.01, (key, statistics.median(errors[key]))
     # AND all turns taken together say something in between, which depends on the share
     assert truth["full"][1] + 0.02 < statistics.fmean(mixed) < truth["slowed"][1]
+
+
+def test_an_arm_that_another_ones_caches_slow_down_has_the_speeds_of_either_direction() -> None:
+    # GIVEN an arm that is 2.5 times as slow in rounds that it does not begin, on a core that flips
+    points = flipping_launches(7, LEVELS, FACTORS, 0.5, launches=8, behind=2.5)
+    slow_core = [point for point in points if point.arm == "right"]
+    # THEN each speed has turns of both directions, and the ratio is that of both (levels 1.3 and 1.3 / 2.5)
+    for speed, ratio in (("full", 1.3), ("slowed", 1.3 * 1.6 / 1.4)):
+        kept = [[bool(turn.series) for turn in point.turns] for point in at_speed(slow_core, speed)]
+        ways = [sum(turn for turns in kept for turn in turns[way::2]) for way in (0, 1)]
+        assert min(ways) > 0.6 * max(ways), (speed, ways)
+        found = Ratio({}, "left", "right", STAGE).by_launch(ClaimData(at_speed(points, speed)))
+        assert statistics.fmean(found.values()) == pytest.approx(ratio * (1 + 1 / 2.5) / 2, rel=0.1)
