@@ -26,9 +26,9 @@ from .cuda_events import BACKLOG, EventTimeline, Stamp, StampLane, UntimedStamp
 from .cuda_graphs import Graphs
 from .cuda_idle import IdleWork, Job
 from .cuda_marks import Marks
-from .cuda_memory import make_host_memory, mapped
 from .cuda_rows import UNTIMED, CopyCorrection, DeviceRows, notes
 from .cuda_streams import give_streams, take_streams
+from .cuda_tensors import CudaTensors
 from .memory import tensor_bytes
 from .streams import STREAMS, HappensBefore, StreamOrder, lane_of
 
@@ -39,7 +39,7 @@ PORTION = 32
 """Stamps read, and rows written, at once where too much was put off: about three steps' worth."""
 
 
-class CudaDevice:
+class CudaDevice(CudaTensors):
     """See runner.devices.base.Device. `correction` is what is known of timing copies on this GPU.
 
     `timing` False records no events: host times only (the probe's level "host").
@@ -49,14 +49,13 @@ class CudaDevice:
     modelled = False
 
     def __init__(self, ledger: Ledger, correction: CopyCorrection, *, timing: bool = True) -> None:
-        self.tensor_device = torch.device("cuda", torch.cuda.current_device())
+        super().__init__()
         self.clock: Clock = MonotonicClock()
         self._ledger = ledger
         self._order = StreamOrder(ledger)
         self._known = HappensBefore()
         self._streams = take_streams()
         torch.cuda.set_stream(self._streams["compute"])
-        self._host = make_host_memory()
         self._graphs = Graphs()
         self.captures: list[CaptureFigures] = self._graphs.figures
         self.events = EventTimeline(self.tensor_device)
@@ -73,39 +72,6 @@ class CudaDevice:
         self.mark = self._marks.take
         self._primer = Primer(self.tensor_device)
         self._spans = ledger.table("spans")
-
-    # Memory
-
-    def empty(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        """A zeroed device tensor."""
-        return torch.zeros(tuple(shape), dtype=dtype, device=self.tensor_device)
-
-    def host_tensor(self, shape: Sequence[int], dtype: torch.dtype, *, pinned: bool) -> torch.Tensor:
-        """A zeroed host tensor; pageable, with the reason kept, once page-locked memory runs out."""
-        return self._host.zeros(shape, dtype, pinned=pinned)
-
-    def is_pinned(self, tensor: torch.Tensor) -> bool:
-        """Asked of the storage, once for each."""
-        return self._host.is_pinned(tensor)
-
-    @property
-    def pinned(self) -> bool:
-        """See Device; turns False for good once page-locked memory runs out."""
-        return self._host.pinned
-
-    @property
-    def pinned_reason(self) -> str:
-        """See Device."""
-        return self._host.reason
-
-    @property
-    def maps_host(self) -> bool:
-        """Whether page-locked memory is to be had."""
-        return self._host.pinned
-
-    def map_host(self, host: torch.Tensor) -> torch.Tensor:
-        """The same memory at the address that the GPU has for it."""
-        return mapped(host, self.tensor_device)
 
     # Copies
 

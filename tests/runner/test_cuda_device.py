@@ -7,7 +7,7 @@ import pytest
 import torch
 from stepscope.errors import UsageError
 from stepscope.instrumentation.probe import Ledger, Probe
-from stepscope.runner.devices import cuda
+from stepscope.runner.devices import cuda, cuda_tensors
 from stepscope.runner.devices.base import Work
 from stepscope.runner.devices.cuda_events import EventTimeline
 from stepscope.runner.devices.cuda_rows import CopyCorrection
@@ -96,7 +96,7 @@ def gpu(monkeypatch):
         monkeypatch.setattr(torch.cuda, name, fake)
     monkeypatch.setattr(cuda, "take_streams", lambda: streams)
     monkeypatch.setattr(cuda, "give_streams", lambda given: None)
-    monkeypatch.setattr(cuda, "make_host_memory", FakeMemory)
+    monkeypatch.setattr(cuda_tensors, "make_host_memory", FakeMemory)
     monkeypatch.setattr(cuda, "Primer", FakePrimer)
     monkeypatch.setattr(cuda, "EventTimeline", lambda device: EventTimeline(device, FakeEvent, worker=False))
     return streams
