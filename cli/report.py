@@ -30,9 +30,15 @@ def report(
             "--output", "--out", "-o", metavar="FILE", help="Where to. [html: report.html beside PATH; else: stdout]"
         ),
     ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Of a capture: this device's work alone, named as on the page of all."),
+    ] = None,
+    rank: Annotated[int | None, typer.Option(metavar="N", help="Of a capture of several ranks: this alone.")] = None,
 ) -> None:
     """Report a recording, a capture or a sweep: one self-contained HTML file, or text, Markdown, JSON or trace events
     for ui.perfetto.dev on stdout."""
+    from ..analysis.captures.selection import Selection
     from ..experiments.reporting import write_report
 
-    typer.echo(write_report(path, format_.value, output), nl=False)
+    typer.echo(write_report(path, format_.value, output, Selection(device, rank)), nl=False)

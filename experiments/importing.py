@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..analysis.captures.figures import capture_figures
+from ..analysis.captures.rows import Tables
+from ..analysis.captures.selection import ALL, Selection
 from ..errors import UsageError
+from ..instrumentation.recording.meta import RecordingMeta
 from ..instrumentation.recording.storage import META_FILE
 from ..instrumentation.sources.capture import CaptureOptions
 from ..instrumentation.sources.phase_maps import load_phase_map
@@ -59,11 +62,17 @@ def _scrubbed(paths: Sequence[Path], out: Path, salvage: bool) -> Path:
     return scrub_copy(paths[0], out)
 
 
-def report_of_capture(path: Path, format_: Format) -> str:
-    """A capture's report, without keeping a recording of it."""
+def report_of_capture(path: Path, format_: Format, part: Selection = ALL) -> str:
+    """A capture's report, or that of a part of it, without keeping a recording of it."""
     capture = read_capture(path)
-    figures = capture_figures(capture.tables, capture.meta)
-    return render_capture(figures, format_, name=path.name, tables=capture.tables)
+    return report_of_part(capture.tables, capture.meta, format_, path.name, part)
+
+
+def report_of_part(tables: Tables, meta: RecordingMeta, format_: Format, name: str, part: Selection = ALL) -> str:
+    """The same of tables that are there: a Capture's, or those of the Recording that it became."""
+    chosen = part.of(tables) if part else tables
+    called = f"{name}, {part}" if part else name
+    return render_capture(capture_figures(chosen, meta), format_, name=called, tables=chosen)
 
 
 def stem(path: Path) -> str:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from ..analysis.captures.figures import capture_figures
+from ..analysis.captures.selection import ALL, Selection
 from ..errors import StepscopeError, UsageError
 from ..instrumentation.recording.reader import Recording
 from ..instrumentation.recording.schema import CAPTURE_SOURCES
 from ..instrumentation.recording.storage import META_FILE, PARTIAL_META_FILE
 from ..instrumentation.sources.reading import is_capture, read_capture
-from ..reports import Format, IndexEntry, render, render_capture, render_index, render_sweep
+from ..reports import Format, IndexEntry, render, render_index, render_sweep
 from ..reports.perfetto import perfetto_json
 from .files import write_atomically
-from .importing import report_of_capture
+from .importing import report_of_capture, report_of_part
 from .store import SweepStore
 from .summary import figures_of
 from .sweep_view import sweep_view
@@ -24,17 +24,24 @@ RECORDING = "recording"
 _OWN_FILES = (META_FILE, PARTIAL_META_FILE, "plan.json", "summary.json")
 
 
-def write_report(path: Path, format_: Format | Literal["perfetto"], output: Path | None) -> str:
-    """Render what `path` holds. Returns what belongs on stdout: the text, or where the file is.
+def write_report(
+    path: Path, format_: Format | Literal["perfetto"], output: Path | None, part: Selection = ALL
+) -> str:
+    """Render what `path` holds; of a capture, or the recording that it became, `part`. Returns what belongs on stdout:
+    the text, or where the file is.
 
     HTML goes to `output`, else to report.html in the folder; the others go to `output`, else to stdout.
-    Raises UsageError for a path that holds nothing of ours.
+    Raises UsageError for a path that holds nothing of ours, and for a part of what is no capture.
     """
     if format_ == "perfetto":
+        if part:
+            raise UsageError(f"{_options(part)}: a trace for Perfetto has a track for each; drop it")
         return _written(perfetto_json(recording_at(path)), format_, output, path)
     if _is_capture(path):
-        return _written(report_of_capture(path, format_), format_, output, path.with_name(f"{path.name}.html"))
+        return _written(report_of_capture(path, format_, part), format_, output, path.with_name(f"{path.name}.html"))
     folder = _folder(path)
+    if part:
+        return _written(_part(path, part, format_), format_, output, folder / "report.html")
     return _written(_render(folder, format_, output), format_, output, folder / "report.html")
 
 
@@ -48,6 +55,17 @@ def recording_at(path: Path) -> Recording:
             return Recording.load(below)
     many = "a sweep has a recording a point, give one of them" if (folder / "plan.json").exists() else "give its folder"
     raise UsageError(f"{folder}: holds no recording ({META_FILE}) of its own; {many}")
+
+
+def _options(part: Selection) -> str:
+    return ", ".join(f"--{text}" for text in str(part).split(", "))
+
+
+def _part(path: Path, part: Selection, format_: Format) -> str:
+    recording, folder = recording_at(path), _folder(path)
+    if recording.meta.source not in CAPTURE_SOURCES:
+        raise UsageError(f"{path}: {_options(part)}: chooses in a capture of another profiler, and this is none")
+    return report_of_part(recording.tables, recording.meta, format_, folder.absolute().name, part)
 
 
 def _written(text: str, format_: str, output: Path | None, page: Path) -> str:
@@ -104,8 +122,7 @@ def _render(folder: Path, format_: Format, output: Path | None) -> str:
 def _page(recording: Recording, format_: Format, name: str) -> str:
     """A recording's page; one that was imported has a capture's."""
     if recording.meta.source in CAPTURE_SOURCES:
-        figures = capture_figures(recording.tables, recording.meta)
-        return render_capture(figures, format_, name=name, tables=recording.tables)
+        return report_of_part(recording.tables, recording.meta, format_, name)
     return render(recording, format_, name=name)
 
 

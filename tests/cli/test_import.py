@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "recordings" / "h200" / "decode"
 
 
 def test_an_export_becomes_a_recording(perf, export, tmp_path):
@@ -19,6 +22,26 @@ def test_an_export_becomes_a_recording(perf, export, tmp_path):
     assert (told["kind"], told["content"]["devices"][0]["busy_ns"]) == ("capture", 40_000)
     direct = json.loads(perf("report", export.path, "--format", "json").out)
     assert direct["content"] == told["content"]
+
+
+def test_one_device_of_a_capture_is_reported_alone(perf, export, tmp_path):
+    for device in (0, 1):
+        export.call(5_000, 9_000, "cudaLaunchKernel_v7000", correlation=7 + device)
+        export.kernel(20_000, 60_000 + device, correlation=7 + device, device=device)
+    folder = tmp_path / "r"
+    perf("import", export.path, "-o", folder)
+    for path in (export.path, folder):
+        told = json.loads(perf("report", path, "--device", "1", "--format", "json").out)
+        assert told["name"] == f"{path.name}, device 1"
+        assert [own["busy_ns"] for own in told["content"]["devices"]] == [40_001]
+    # AND what has no such parts says so
+    for arguments, told in (
+        ((folder, "--device", "7"), "--device 7: this capture has no work on it; it has device 0, 1"),
+        ((folder, "--rank", "1", "--format", "perfetto"), "--rank 1: a trace for Perfetto has a track for each"),
+        ((EXAMPLE, "--device", "0"), f"{EXAMPLE}: --device 0: chooses in a capture of another profiler"),
+    ):
+        ended = perf("report", *arguments)
+        assert (ended.code, told in ended.err, ended.err.count("\n")) == (2, True, 1), ended.err
 
 
 def test_a_page_stands_beside_the_capture(perf, kineto, made):
