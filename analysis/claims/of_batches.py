@@ -87,8 +87,10 @@ E9 = Claim(
     ), spec="e09_batch_state.yaml",
 )  # fmt: skip
 
-_HANDED = {64: {ROWS: 64, "workload.settings.prompt_len": 128, "workload.regime": "steady", **QUIET},
-           256: {ROWS: 256, "workload.settings.prompt_len": 32, "workload.regime": "steady", **QUIET}}
+_HANDED = {
+    64: {ROWS: 64, "workload.settings.prompt_len": 128, "workload.regime": "steady", **QUIET},
+    256: {ROWS: 256, "workload.settings.prompt_len": 32, "workload.regime": "steady", **QUIET},
+}
 _SHORT: Where = {ROWS: 64, "workload.settings.prompt_len": 32, "workload.regime": "steady", **QUIET}
 _CHURN: Where = {ROWS: 64, "workload.regime": "churn", **QUIET}
 
@@ -140,7 +142,6 @@ E15 = Claim(
         _host_share(_HANDED[64], "async_slice", "64 rows", 0.95),
         _host_share(_HANDED[256], "async_slice", "256 rows", 0.95),
         _host_share(_CHURN, "async_scatter", "rows change", 0.95),
-    ), "e15_handoff.yaml", note="host and device side by side gain what the shorter of both takes; behind a short forward"
-    " that is next to nothing, and two steps in flight cost the host some work of its own. An earlier spec judged that"
-    " case alone: the claim did not hold there.",
+    ), "e15_handoff.yaml", note="host and device side by side gain what the shorter of both takes: next to nothing"
+    " behind a short forward. An earlier spec judged that case alone, and there the claim did not hold.",
 )  # fmt: skip
