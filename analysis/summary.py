@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .collector import collector_held_back
+from ..instrumentation.garbage import collector_held_back
 from .columns import Columns, LongArray
 from .costs import calibrated
 from .exposure import exposure

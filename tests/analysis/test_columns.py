@@ -7,9 +7,9 @@ import gc
 import numpy as np
 import pandas as pd
 import pytest
-from stepscope.analysis.collector import collector_held_back
 from stepscope.analysis.columns import Columns
 from stepscope.analysis.tables import processes
+from stepscope.instrumentation.garbage import collector_held_back
 
 BASE = 2**60
 

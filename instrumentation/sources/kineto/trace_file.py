@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from ....errors import MeasurementError, UsageError
+from ...garbage import collector_held_back
 from ..arrays import ABSENT, FURTHEST_NS
 from ..hosts import check_devices
 from ..links import lacks_kernels
@@ -34,7 +33,7 @@ def read_trace(paths: Sequence[Path], *, salvage: bool) -> Trace:
 
 def _read_one(path: Path, salvage: bool) -> Trace:
     collector, stream = Collector(), EventStream(ChunkReader(path), salvage=salvage)
-    with _no_collections():
+    with collector_held_back():
         for events in stream:
             collector.take(events)
         collector.finish()
@@ -78,7 +77,7 @@ def _of_threads(host: HostRows, device: DeviceRows, copies: CopyRows) -> HostRow
 def _taken_apart(trace: Trace, path: Path, salvage: bool) -> Trace:
     """The trace by processes, where the file was merged from those of several; it is read once more for that."""
     by_pid = ByPid()
-    with _no_collections():
+    with collector_held_back():
         for events in EventStream(ChunkReader(path), salvage=salvage):
             by_pid.take(events)
     return by_pid.processes(trace) or trace
@@ -106,15 +105,3 @@ def _notes(collector: Collector, stream: EventStream) -> tuple[Note, ...]:
     if stream.repaired:
         found.append(Note("spans", "name", f"{stream.repaired} events had backslashes that were mended"))
     return tuple(found)
-
-
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Millions of short-lived events form no cycles; looking for some would take a third of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
