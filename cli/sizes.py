@@ -39,7 +39,7 @@ def sizes(
     Ctrl-C ends it with what is known so far (exit 130).
     """
     from ..experiments.interrupt import Interrupt
-    from ..experiments.sizing import SizesRequest, find_sizes
+    from ..experiments.sizing.find import SizesRequest, find_sizes
     from ..reports.sizes_text import render_sizes
     from .stages import Stages
 

@@ -14,7 +14,7 @@ LINE_EVERY_S = 2.0
 
 
 class Stages:
-    """See experiments.sizing_watch.SizesWatch; a context manager that leaves the terminal as it was.
+    """See experiments.sizing.watch.SizesWatch; a context manager that leaves the terminal as it was.
 
     `interrupt` is whom a Ctrl-C tells.
     """

@@ -144,8 +144,8 @@ def _vocab_size(runner: RunnerConfig) -> int:
 
 
 def _optimal(spec: PointSpec, runner: RunnerConfig, workload: Workload, steps: int | None) -> tuple[int, ...]:
-    """The list for the steps that will run; see `sizing_optimal`."""
-    from .sizing_optimal import optimal_sizes
+    """The list for the steps that will run; see `sizing.optimal`."""
+    from .sizing.optimal import optimal_sizes
 
     most = None if steps is None else steps + _warmup_steps(spec.measure, workload)
     try:

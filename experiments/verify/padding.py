@@ -16,7 +16,7 @@ from ...analysis.sizes_judgement import judge_arm, predicted_gain
 from ...analysis.sizes_stream import SizesStream, split_stream
 from ...errors import UsageError
 from ...instrumentation.capture_sizes import vllm_ladder
-from ..sizing_optimal import calibration_table, sizes_costs
+from ..sizing.optimal import calibration_table, sizes_costs
 from .check import Check, Finding, Setting, exact, replaced, within
 
 LADDER = vllm_ladder(256, 2048)

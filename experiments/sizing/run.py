@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..analysis.sizes_graphs import CaptureCosts, capture_costs
-from ..analysis.sizes_judgement import BATCHES, SizesGain, gain_of
-from ..analysis.tables import LongArray, Process, first_by, processes
-from ..instrumentation.recording.reader import Recording
-from .estimate import RATES, SLOWEST, START_S, duration
-from .interleaved import turns
-from .joining import JoinsLate
-from .loop import LoopLimits, StepLoop
-from .resolve import resolve, workload_of
-from .session import Session
-from .sizing_dry import ModelledTime
-from .sizing_pace import Pace
-from .spec import PointSpec
+from ...analysis.sizes_graphs import CaptureCosts, capture_costs
+from ...analysis.sizes_judgement import BATCHES, SizesGain, gain_of
+from ...analysis.tables import LongArray, Process, first_by, processes
+from ...instrumentation.recording.reader import Recording
+from ..estimate import RATES, SLOWEST, START_S, duration
+from ..interleaved import turns
+from ..joining import JoinsLate
+from ..loop import LoopLimits, StepLoop
+from ..resolve import resolve, workload_of
+from ..session import Session
+from ..spec import PointSpec
+from .dry import ModelledTime
+from .pace import Pace
 
 if TYPE_CHECKING:
-    from ..analysis.sizes_stream import SizesStream
-    from .sizing import SizesRequest
-    from .sizing_source import SizesSource
-    from .sizing_watch import SizesWatch
+    from ...analysis.sizes_stream import SizesStream
+    from .find import SizesRequest
+    from .source import SizesSource
+    from .watch import SizesWatch
 
 FIGURES = {"busy_ns": "device time of the forward", "span_ns": "device time of the forward"}
 """Of the phase `forward`, the first one that was recorded: work where the device's work is known, else the span."""

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from stepscope.errors import UsageError
-from stepscope.experiments import sizing_run
 from stepscope.experiments.resolve import resolve
-from stepscope.experiments.sizing import SizesRequest, find_sizes
-from stepscope.experiments.sizing_watch import Unwatched
+from stepscope.experiments.sizing import run as sizing_run
+from stepscope.experiments.sizing.find import SizesRequest, find_sizes
+from stepscope.experiments.sizing.watch import Unwatched
 
-AZURE = Path(__file__).resolve().parents[3] / "shared" / "traces" / "azure2023_conv.csv"
+AZURE = Path(__file__).resolve().parents[4] / "shared" / "traces" / "azure2023_conv.csv"
 CLOSED = """
 workload:
   generator:

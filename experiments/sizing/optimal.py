@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ..analysis.curves import curve
-from ..analysis.sizes import solve_sizes
-from ..analysis.sizes_costs import SizesCosts, SizesLimits, problem_of
-from ..errors import UsageError
-from ..instrumentation.capture_sizes import Sizes, resolve_sizes
-from ..instrumentation.recording.schema import CALIBRATION
-from ..runner.config import RunnerConfig
-from ..runner.devices.calibration import load_calibration
-from ..runner.devices.calibration_rows import calibration_rows
-from ..workloads.workload import Workload
-from .sizing_dry import MOST_STEPS, dry_stream
-from .spec import PointSpec
+from ...analysis.curves import curve
+from ...analysis.sizes import solve_sizes
+from ...analysis.sizes_costs import SizesCosts, SizesLimits, problem_of
+from ...errors import UsageError
+from ...instrumentation.capture_sizes import Sizes, resolve_sizes
+from ...instrumentation.recording.schema import CALIBRATION
+from ...runner.config import RunnerConfig
+from ...runner.devices.calibration import load_calibration
+from ...runner.devices.calibration_rows import calibration_rows
+from ...workloads.workload import Workload
+from ..spec import PointSpec
+from .dry import MOST_STEPS, dry_stream
 
 TRAIN = 0.5
 """Share of the looked-at steps that the list is chosen by: the run may judge it on the others."""

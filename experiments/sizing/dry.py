@@ -12,16 +12,16 @@ from itertools import islice
 
 import numpy as np
 
-from ..analysis.sizes_costs import SizesCosts
-from ..analysis.sizes_stream import SizesStream
-from ..runner.devices.base import Work
-from ..runner.devices.calibration import load_calibration
-from ..runner.devices.costs import CostModel
-from ..workloads.driver import deltas
-from ..workloads.step import StepDelta
-from ..workloads.workload import Workload
-from .sizing_watch import UNWATCHED, SizesWatch
-from .spec import PointSpec
+from ...analysis.sizes_costs import SizesCosts
+from ...analysis.sizes_stream import SizesStream
+from ...runner.devices.base import Work
+from ...runner.devices.calibration import load_calibration
+from ...runner.devices.costs import CostModel
+from ...workloads.driver import deltas
+from ...workloads.step import StepDelta
+from ...workloads.workload import Workload
+from ..spec import PointSpec
+from .watch import UNWATCHED, SizesWatch
 
 OUTSIDE_NS = 500_000
 """Assumed: preparation, head and sampling of a step, about what a synchronous step of an H200 has beside its forward.

@@ -10,19 +10,19 @@ from typing import Any
 
 import pandas as pd
 
-from ..analysis.sizes_costs import SizesCosts
-from ..analysis.sizes_stream import SizesStream, sizes_stream
-from ..errors import UsageError
-from ..instrumentation.recording.reader import Recording
-from ..runner.config import RunnerConfig
-from .estimate import duration
-from .loading import Tree, load_tree
-from .resolve import measured_steps, resolve, workload_of
-from .sizing_dry import OUTSIDE_NS, dry_stream
-from .sizing_optimal import calibration_table, ladder_of, sizes_costs
-from .sizing_watch import UNWATCHED, SizesWatch
-from .spec import AXES, SECTIONS, PointSpec, parse_point, resolve_paths
-from .typed import refuse_unknown_keys
+from ...analysis.sizes_costs import SizesCosts
+from ...analysis.sizes_stream import SizesStream, sizes_stream
+from ...errors import UsageError
+from ...instrumentation.recording.reader import Recording
+from ...runner.config import RunnerConfig
+from ..estimate import duration
+from ..loading import Tree, load_tree
+from ..resolve import measured_steps, resolve, workload_of
+from ..spec import AXES, SECTIONS, PointSpec, parse_point, resolve_paths
+from ..typed import refuse_unknown_keys
+from .dry import OUTSIDE_NS, dry_stream
+from .optimal import calibration_table, ladder_of, sizes_costs
+from .watch import UNWATCHED, SizesWatch
 
 _SPECS = (".yaml", ".yml", ".toml")
 TOKEN_S = 15e-6
@@ -110,7 +110,7 @@ def _dry(tree: dict[str, Any], name: str, watch: SizesWatch) -> SizesSource:
 
 
 def _recorded(path: Path, runner: Mapping[str, Any], calibration: str | None, cost_model: str | None) -> SizesSource:
-    from .reporting import recording_at
+    from ..reporting import recording_at
 
     recording = recording_at(path)
     own = recording.table("calibration")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from ..instrumentation.clock import Clock
-from ..workloads.driver import StepTime
-from ..workloads.step import StepDelta
-from .loop import Engine, LoopDevice, Pending
+from ...instrumentation.clock import Clock
+from ...workloads.driver import StepTime
+from ...workloads.step import StepDelta
+from ..loop import Engine, LoopDevice, Pending
 
 
 class PaceClock:

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..analysis.sizes import solve_sizes
-from ..analysis.sizes_costs import SizesLimits, candidates_of, problem_of
-from ..analysis.sizes_graphs import capture_costs
-from ..analysis.sizes_judgement import SizesArm, SizesGain, judge_arm, predicted_gain
-from ..analysis.sizes_stream import SizesStream, check_train, split_stream
-from ..errors import UsageError
-from ..reports.sizes_text import SizesView
-from .resolve import check_device
-from .sizing_optimal import ladder_of, usual_limits
-from .sizing_source import SizesSource, open_source
-from .sizing_watch import UNWATCHED, SizesWatch
+from ...analysis.sizes import solve_sizes
+from ...analysis.sizes_costs import SizesLimits, candidates_of, problem_of
+from ...analysis.sizes_graphs import capture_costs
+from ...analysis.sizes_judgement import SizesArm, SizesGain, judge_arm, predicted_gain
+from ...analysis.sizes_stream import SizesStream, check_train, split_stream
+from ...errors import UsageError
+from ...reports.sizes_text import SizesView
+from ..resolve import check_device
+from .optimal import ladder_of, usual_limits
+from .source import SizesSource, open_source
+from .watch import UNWATCHED, SizesWatch
 
 LEAST_STEPS = 2
 MOST = 10**9
@@ -148,7 +148,7 @@ def _limits(request: SizesRequest, source: SizesSource) -> SizesLimits:
 def _run(
     request: SizesRequest, source: SizesSource, view: SizesView, rest: SizesStream, watch: SizesWatch
 ) -> SizesView:
-    from .sizing_run import SizesLists, measured_gain
+    from .run import SizesLists, measured_gain
 
     ladder = next(arm for arm in view.arms if arm.name == "vllm")
     found = measured_gain(source, SizesLists(view.chosen.sizes, ladder.sizes), request, rest, watch)
