@@ -1,4 +1,4 @@
-"""What the probe costs a step: arms side by side, block by block, A B B A, in one process a launch.
+"""What the probe costs a step: arms side by side, block by block, in balanced turns, in one process a launch.
 
     stripped   the same source without the calls (see stripped.py)
     again      the same once more: what two runners that do the same differ by
@@ -14,7 +14,7 @@ The number of calls that synchronise is counted by the profiler, in all arms. Ro
 waited for the device are made between two blocks; what that takes is stated apart, a step.
 
 A host's speed drifts by more than what is looked for, and on a shared host a core's speed flips by up to 1.8 every 0.1
-to 0.5 s, whatever one does. So blocks are short, a round of all arms takes under 20 ms, and it is compared within
+to 0.5 s, whatever one does. So blocks are short, a round of all arms takes under 30 ms, and it is compared within
 itself: the figure of a launch is the median over rounds of (median of the arm's block - what the stripped source took
 in the same round: the mean of its two arms), with the interval of that median; of `again` it is the difference of the
 two. Rounds in which the slowest arm took 1.25 times the fastest one's time saw a flip: they are left out and counted.
@@ -24,9 +24,14 @@ Beside it stands what needs no rounds: the lower fifth of the steps of an arm - 
 The first shape's launches are short: its sequences grow, and later steps cost less, as part of what the host does then
 lies behind a longer forward.
 
-Rounds go forth and back, A B C C B A, and each pair of them begins with another arm, so that none has the place at the
-turn to itself. The measuring thread has a core to itself, all others of the process have the rest. Where memory lies is
-a launch's luck: launches are what is counted.
+What an arm leaves in the caches slows whoever comes next: in blocks of three steps behind one, a stripped step behind
+the arm with events took 10 to 15 us more than behind its twin (H200, in rounds A B C C B A, where `off` never came
+behind `events`). So a block has as many steps that are not counted as are, and every arm follows every other one
+equally often: a round goes once through the circle of arms, in strides of 1, 2, 3, ... The measuring thread has a core
+to itself, all others of the process have the rest. Where memory lies is a launch's luck: launches are what is counted.
+
+The device-bound shape has two steps in flight, or the host's part of a step would show in it; its blocks are told by
+their pace (`analysis/pace.py`).
 
     python benchmarks/gpu/probe_cost.py --out benchmarks/results/h200/probe_cost.json
 """
@@ -52,6 +57,7 @@ from typing import Any
 
 import stripped
 import torch
+from stepscope.analysis.pace import pace_ns
 from stepscope.instrumentation.probe.native import native
 
 ARMS = ("stripped", "again", "off", "host", "events")
@@ -64,14 +70,16 @@ FLIP = 1.25
 SPEEDS = ("fast", "slow")
 Launch = dict[str, Any]
 Blocks = dict[str, list[float]]
-SETTLE = {"empty": 1, "bound": 0}
-"""Steps of a block that are not counted: they find the caches full of another arm's things. One more comes before
-these, with which the first period begins; a device-bound step leaves nothing in the caches anyway.
+SETTLE = {"empty": 5, "bound": 4}
+"""Steps of a block that are not counted: they find the caches full of another arm's things, or no step in flight. One
+more comes before these, with which the first period begins.
 """
 SHAPES: dict[str, dict[str, Any]] = {
-    "empty": {"model": "tiny", "num_reqs": 8, "prompt_len": 32, "max_model_len": 4096, "num_blocks": 4096},
-    "bound": {"model": "llama-1b", "num_reqs": 64, "prompt_len": 3000, "max_model_len": 8192, "num_blocks": 16_400},
-}
+    "empty": {"model": "tiny", "num_reqs": 8, "prompt_len": 32, "max_model_len": 4096, "num_blocks": 4096,
+              "token_handoff": "sync"},
+    "bound": {"model": "llama-1b", "num_reqs": 64, "prompt_len": 3000, "max_model_len": 8192, "num_blocks": 16_400,
+              "token_handoff": "async_auto"},
+}  # fmt: skip
 SYNCHRONISING = ("cudaEventSynchronize", "cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaMemcpy")
 
 
@@ -93,7 +101,8 @@ class Arm:
             "runner": {
                 "model": shape["model"], "graph_mode": "full" if device == "cuda" else "none",
                 "capture_sizes": [shape["num_reqs"]],
-                **{key: shape[key] for key in ("max_model_len", "num_blocks")}, "max_num_batched_tokens": 8192,
+                **{key: shape[key] for key in ("max_model_len", "num_blocks", "token_handoff")},
+                "max_num_batched_tokens": 8192,
             },
             "device": device,
             "measure": {"steps": steps},
@@ -162,10 +171,17 @@ def core_to_itself() -> tuple[int, set[int]]:
 
 
 def turns(arms: int, rounds: int) -> Iterator[int]:
-    """0 1 2 | 2 1 0 | 1 2 0 | 0 2 1 | ..."""
+    """Rounds of all arms, a prime number of them. A round goes through the circle in strides: over `arms - 1` rounds,
+    with strides of their own, each arm comes behind each other one equally often and never behind itself; all of them
+    end with the same arm, and the next ones with the next.
+    """
+    last = arms - 1
     for number in range(rounds):
-        order = [(number // 2 + place) % arms for place in range(arms)]
-        yield from reversed(order) if number % 2 else order
+        stride = number % (arms - 1) + 1
+        begin = last + stride + (stride == 1 and number > 0)
+        order = [(begin + stride * place) % arms for place in range(arms)]
+        yield from order
+        last = order[-1]
 
 
 def launch(chosen: argparse.Namespace) -> dict[str, Any]:
@@ -191,8 +207,9 @@ def launch(chosen: argparse.Namespace) -> dict[str, Any]:
     fifths: dict[str, list[int]] = {arm.name: [] for arm in arms}
     for index in turns(len(arms), blocks):
         periods = arms[index].block(steps)
-        medians[arms[index].name].append(round(statistics.median(periods)))
-        fifths[arms[index].name] += periods
+        took = statistics.median(periods) if shape == "empty" else pace_ns(periods)
+        medians[arms[index].name].append(round(took or 0))
+        fifths[arms[index].name] += periods if shape == "empty" else medians[arms[index].name][-1:]
     calls = {arm.name: synchronising_calls(arm, 20) for arm in arms} if chosen.calls else {}
     for arm in arms:
         arm.device.close()
@@ -237,7 +254,7 @@ def cost_us(found: Launch, arm: str, speed: str = "") -> tuple[float, float, flo
 
 
 def by_fifths_us(found: Launch, arm: str) -> float:
-    """The lower fifth of the arm's steps - that of the stripped source's, in us."""
+    """The lower fifth of the arm's steps (device-bound: of its blocks) - that of the stripped source's, in us."""
     fifths = found["lower_fifth_ns"]
     return float(fifths[arm] - statistics.fmean(fifths[bare] for bare in BARE)) / 1e3
 
@@ -312,9 +329,9 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--device", default="cuda")
     options.add_argument("--shapes", nargs="+", default=["empty", "bound"], choices=list(SHAPES))
-    options.add_argument("--launches", type=json.loads, default={"empty": 5, "bound": 2}, help="by shape")
-    options.add_argument("--blocks", type=json.loads, default={"empty": 150, "bound": 160}, help="rounds, by shape")
-    options.add_argument("--steps", type=json.loads, default={"empty": 3, "bound": 1}, help="steps a block, by shape")
+    options.add_argument("--launches", type=json.loads, default={"empty": 8, "bound": 2}, help="by shape")
+    options.add_argument("--blocks", type=json.loads, default={"empty": 80, "bound": 36}, help="rounds, by shape")
+    options.add_argument("--steps", type=json.loads, default={"empty": 5, "bound": 12}, help="steps a block, by shape")
     options.add_argument("--before", type=Path, help="another checkout")
     options.add_argument("--out", type=Path)
     options.add_argument("--one", help=argparse.SUPPRESS)
