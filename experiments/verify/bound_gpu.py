@@ -229,7 +229,7 @@ def judged_runs(kind: str, runs: Sequence[Perturbed]) -> list[Finding]:
     """The findings of one kind."""
     called = [run.bound for run in runs]
     moved = [run.moved_ns(kind) for run in runs]
-    felt = [ns >= 40_000 if kind == "host" else ns <= 10_000 for ns in moved]
+    felt = [ns >= 40_000 if kind == "host" else abs(ns) <= 10_000 for ns in moved]
     most = "moves the period by 40 us or more" if kind == "host" else "moves the period by 10 us at most"
     said = f"{min(moved) / 1e3:.1f} to {max(moved) / 1e3:.1f} us"
     found = [

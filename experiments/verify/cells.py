@@ -198,13 +198,13 @@ def judged(cells: Sequence[Cell]) -> list[Finding]:
     off = [_said(cell) for cell, ok in zip(large, close, strict=True) if not ok]
     agree = [_said(cell) for cell, ok in zip(large, close, strict=True) if ok]
     planted = f"{len(large)} cells of 2 and 8 MiB: replayed within max(8 us, 10 %) of first - skip"
-    small = [cell for cell in cells if cell.mib == SMALL_MIB]
+    small = [cell.exposed for cell in cells if cell.mib == SMALL_MIB]
     return [
         within(
             f"{planted}; not: {'; '.join(off) or 'none'}. Those that agree: {'; '.join(agree) or 'none'}",
             sum(close), max(len(large) - 1, 1), len(large),
         ),
-        exact("cells of 0.125 MiB that give an exposure a copy", 0, sum(cell.exposed for cell in small)),
+        exact("cells of 0.125 MiB that give an exposure a copy", 0, sum(small) if small else None),
         *(_order(cell) for cell in _plainest(cells)),
         *_against_copy(cells),
     ]  # fmt: skip

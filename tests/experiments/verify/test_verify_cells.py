@@ -20,6 +20,7 @@ WHOLE = Cell(
     width=32_768, handoff="sync", road="compute", events=True, order_ns=0, skip_ns=160_000, replayed_ns=155_000,
     copy_ns=155_000,
 )  # fmt: skip
+SMALL = replace(WHOLE, width=512, skip_ns=None, replayed_ns=None, copy_ns=2_000)
 HIDDEN = {"skip_ns": 8_000, "replayed_ns": 3_000}
 
 
@@ -32,7 +33,7 @@ def all_cells(**of_double):
         replace(cell, events=False, replayed_ns=None, copy_ns=None)
         for cell in cells if cell.width == 32_768 and cell.handoff == "async_auto" and cell.road != "single_guarded"
     ]  # fmt: skip
-    return [*cells, *plain]
+    return [*cells, *plain, SMALL]
 
 
 def failed(cells):
@@ -67,7 +68,7 @@ def test_what_two_tables_leave_and_what_order_is_worth():
 def test_what_the_compute_stream_exposes_is_the_copy():
     for skip_ns, passes in ((169_000, True), (172_000, False), (138_000, False), (None, False)):
         cells = [cell if cell.events else replace(cell, skip_ns=skip_ns) for cell in all_cells()]
-        cells[-1] = replace(cells[-1], skip_ns=0)  # two tables
+        cells[-2] = replace(cells[-2], skip_ns=0)  # two tables
         assert (failed(cells) == []) is passes
 
 
@@ -140,9 +141,10 @@ def test_arms_without_events_are_held_against_the_forwards_of_their_twins_with_e
 
 
 def test_copies_below_the_resolution_must_be_null():
-    small = replace(WHOLE, width=512, skip_ns=None, replayed_ns=None, copy_ns=2_000)
-    assert failed([*all_cells(), small]) == []
-    assert failed([*all_cells(), replace(small, exposed=True)]) == ["cells of 0.125 MiB that give an exposure a copy"]
+    *large, small = all_cells()
+    assert failed([*large, small]) == []
+    for instead in ([replace(small, exposed=True)], []):
+        assert failed([*large, *instead]) == ["cells of 0.125 MiB that give an exposure a copy"]
 
 
 def test_its_points_can_be_resolved(monkeypatch):

@@ -182,7 +182,8 @@ def test_injected_work_is_found_between_neighbours():
     for last, passes in ((run_of("host", 41_000.0, "host"), True), (run_of("host", 39_000.0), False)):
         assert [f.passed for f in bound_gpu.judged_runs("host", [*runs, last])] == [passes, passes]
     assert [f.passed for f in bound_gpu.judged_runs("device", [run_of("device", 10_000.0)])] == [True] * 3
-    assert [f.passed for f in bound_gpu.judged_runs("device", [run_of("device", 10_001.0)])] == [True, False, True]
+    for moved in (10_001.0, -10_001.0):
+        assert [f.passed for f in bound_gpu.judged_runs("device", [run_of("device", moved)])] == [True, False, True]
     # AND what is not known is not taken for nothing, whoever's starts it were
     nothing = float("nan")
     judged = bound_gpu.judged_runs("device", [bound_gpu.Perturbed("device", nothing, nothing)])
