@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..analysis.sizes_graphs import GraphFigures
-from ..analysis.sizes_judgement import SizesArm, SizesGain
+from ..analysis.sizes.graphs import GraphFigures
+from ..analysis.sizes.judgement import SizesArm, SizesGain
 from .engine_settings import engine_settings
 from .formatting import count, duration, percent, size
 

@@ -12,8 +12,8 @@ from itertools import islice
 
 import numpy as np
 
-from ...analysis.sizes_costs import SizesCosts
-from ...analysis.sizes_stream import SizesStream
+from ...analysis.sizes.costs import SizesCosts
+from ...analysis.sizes.stream import SizesStream
 from ...runner.devices.base import Work
 from ...runner.devices.calibration import load_calibration
 from ...runner.devices.costs import CostModel

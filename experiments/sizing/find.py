@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...analysis.sizes import solve_sizes
-from ...analysis.sizes_costs import SizesLimits, candidates_of, problem_of
-from ...analysis.sizes_graphs import capture_costs
-from ...analysis.sizes_judgement import SizesArm, SizesGain, judge_arm, predicted_gain
-from ...analysis.sizes_stream import SizesStream, check_train, split_stream
+from ...analysis.sizes.costs import SizesLimits, candidates_of, problem_of
+from ...analysis.sizes.graphs import capture_costs
+from ...analysis.sizes.judgement import SizesArm, SizesGain, judge_arm, predicted_gain
+from ...analysis.sizes.solve import solve_sizes
+from ...analysis.sizes.stream import SizesStream, check_train, split_stream
 from ...errors import UsageError
 from ...reports.sizes_text import SizesView
 from ..resolve import check_device

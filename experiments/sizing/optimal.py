@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from ...analysis.curves import curve
-from ...analysis.sizes import solve_sizes
-from ...analysis.sizes_costs import SizesCosts, SizesLimits, problem_of
+from ...analysis.sizes.costs import SizesCosts, SizesLimits, problem_of
+from ...analysis.sizes.solve import solve_sizes
 from ...errors import UsageError
 from ...instrumentation.capture_sizes import Sizes, resolve_sizes
 from ...instrumentation.recording.schema import CALIBRATION

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...analysis.sizes_graphs import CaptureCosts, capture_costs
-from ...analysis.sizes_judgement import BATCHES, SizesGain, gain_of
+from ...analysis.sizes.graphs import CaptureCosts, capture_costs
+from ...analysis.sizes.judgement import BATCHES, SizesGain, gain_of
 from ...analysis.tables import LongArray, Process, first_by, processes
 from ...instrumentation.recording.reader import Recording
 from ..estimate import RATES, SLOWEST, START_S, duration
@@ -26,7 +26,7 @@ from .dry import ModelledTime
 from .pace import Pace
 
 if TYPE_CHECKING:
-    from ...analysis.sizes_stream import SizesStream
+    from ...analysis.sizes.stream import SizesStream
     from .find import SizesRequest
     from .source import SizesSource
     from .watch import SizesWatch

@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from ...analysis.sizes_costs import SizesCosts
-from ...analysis.sizes_stream import SizesStream, sizes_stream
+from ...analysis.sizes.costs import SizesCosts
+from ...analysis.sizes.stream import SizesStream, sizes_stream
 from ...errors import UsageError
 from ...instrumentation.recording.reader import Recording
 from ...runner.config import RunnerConfig

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.padding import padding
-from ...analysis.sizes import SizesProblem, solve_sizes
-from ...analysis.sizes_costs import SizesLimits, problem_of
-from ...analysis.sizes_judgement import judge_arm, predicted_gain
-from ...analysis.sizes_stream import SizesStream, split_stream
+from ...analysis.sizes.costs import SizesLimits, problem_of
+from ...analysis.sizes.judgement import judge_arm, predicted_gain
+from ...analysis.sizes.solve import SizesProblem, solve_sizes
+from ...analysis.sizes.stream import SizesStream, split_stream
 from ...errors import UsageError
 from ...instrumentation.capture_sizes import vllm_ladder
 from ..sizing.optimal import calibration_table, sizes_costs
@@ -132,13 +132,13 @@ CHECKS = (
         group="padding", name="optimum", review="11", run=_optimum,
         mutants={
             "as_if_monotone": replaced(
-                "analysis.sizes", "links_of",
+                "analysis.sizes.solve", "links_of",
                 lambda whole: lambda problem: whole(
                     replace(problem, graph_ns=np.maximum.accumulate(problem.graph_ns))
                 ),
             ),
             "forced_ignored": replaced(
-                "analysis.sizes", "links_of",
+                "analysis.sizes.solve", "links_of",
                 lambda whole: lambda problem: whole(replace(problem, forced=np.zeros_like(problem.forced))),
             ),
         },

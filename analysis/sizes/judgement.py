@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .blocks import over_launches
-from .sizes_costs import SizesCosts
-from .sizes_stream import SizesStream
-from .tables import LongArray
+from ..blocks import over_launches
+from ..tables import LongArray
+from .costs import SizesCosts
+from .stream import SizesStream
 
 BATCHES = 20
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import UsageError
-from .tables import LongArray, TableSource, processes
+from ...errors import UsageError
+from ..tables import LongArray, TableSource, processes
 
 _NEVER_REPLAYED = ("mixed", "lora")
 """Reasons of steps that no list of sizes would change."""

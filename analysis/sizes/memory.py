@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
-from .sizes import Links, SizesProblem, check_reached
+from .solve import Links, SizesProblem, check_reached
 
 _NEVER = 1 << 60
 

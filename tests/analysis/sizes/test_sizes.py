@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from stepscope.analysis.sizes import SizesProblem, solve_sizes
+from stepscope.analysis.sizes.solve import SizesProblem, solve_sizes
 from stepscope.errors import UsageError
 
 CASES = 2000

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .tables import LongArray, Table, columns_of
+from ..tables import LongArray, Table, columns_of
 
 NOT_CAPTURED = "no capture was measured in this recording: graphs off, or a modelled device"
 

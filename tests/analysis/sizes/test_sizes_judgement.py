@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from stepscope.analysis.curves import Curve
-from stepscope.analysis.sizes import solve_sizes
-from stepscope.analysis.sizes_costs import SizesCosts, SizesLimits, candidates_of, problem_of
-from stepscope.analysis.sizes_graphs import NOT_CAPTURED, capture_costs
-from stepscope.analysis.sizes_judgement import gain_of, judge_arm, predicted_gain
-from stepscope.analysis.sizes_stream import SizesStream, sizes_stream, split_stream
+from stepscope.analysis.sizes.costs import SizesCosts, SizesLimits, candidates_of, problem_of
+from stepscope.analysis.sizes.graphs import NOT_CAPTURED, capture_costs
+from stepscope.analysis.sizes.judgement import gain_of, judge_arm, predicted_gain
+from stepscope.analysis.sizes.solve import solve_sizes
+from stepscope.analysis.sizes.stream import SizesStream, sizes_stream, split_stream
 from stepscope.errors import UsageError
 
 

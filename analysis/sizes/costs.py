@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import UsageError
-from .curves import Curve
-from .sizes import SizesProblem
-from .sizes_stream import PRIOR, SizesStream
-from .tables import LongArray
+from ...errors import UsageError
+from ..curves import Curve
+from ..tables import LongArray
+from .solve import SizesProblem
+from .stream import PRIOR, SizesStream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import UsageError
-from .tables import BoolArray, LongArray
+from ...errors import UsageError
+from ..tables import BoolArray, LongArray
 
 _NEVER = np.int64(1) << np.int64(60)
 
@@ -69,7 +69,7 @@ def solve_sizes(problem: SizesProblem) -> BestSizes:
     """The exact optimum. Raises UsageError where the limits leave no room for the forced sizes."""
     links = links_of(problem)
     if problem.max_bytes is not None and problem.memory_bytes is not None:
-        from .sizes_memory import best_within_memory
+        from .memory import best_within_memory
 
         nodes = best_within_memory(problem, links)
     elif problem.max_graphs is None or problem.max_graphs >= len(problem.candidates):
