@@ -116,7 +116,7 @@ def _outputs(write: Sequence[str], shorthands: Mapping[str, Path | None]) -> Out
 def _against_stored(
     baseline: Sequence[Path], head: Sequence[str], what: tuple[Sequence[str], bool, bool], limits: Limits
 ) -> GateResult:
-    from ..experiments.gating import HistoryRequest, gate_history
+    from ..experiments.gate.stored import HistoryRequest, gate_history
 
     if len(head) != 1:
         raise typer.BadParameter("--baseline needs one --head FILE, the new result")

@@ -17,7 +17,7 @@ from ..analysis.history.proposals import ruptures_proposals
 from ..analysis.history.series import Gathered, Stored, gather, in_order
 from ..errors import UsageError
 from ..reports.history.view import HistoryView
-from .gating import TIMED
+from .gate.stored import TIMED
 from .history_store import read_history
 
 

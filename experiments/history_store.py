@@ -23,7 +23,7 @@ from ..analysis.history.series import Stored, in_order
 from ..errors import UsageError
 from .distinct import refuse_copies, refuse_same_paths
 from .files import write_atomically
-from .gating_results import SCHEMA, number, read_results
+from .gate.results import SCHEMA, number, read_results
 from .loading import read_text
 from .result_folder import writers_in_turn
 from .strict_json import check_schema, read_json

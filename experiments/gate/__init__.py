@@ -2,4 +2,6 @@
 
     arms ──► programs ──► processes ──► launches (blocks A B | B A) ──► series ──► verdicts, fresh launches ──► result
     points of a spec ─────────────────────────┘      └── watch: what the machine did meanwhile
+
+And the gate against stored results: `results` and `sweeps` read them, `stored` judges the new one.
 """

@@ -20,7 +20,7 @@ from stepscope.analysis.gate.result import GateResult
 from stepscope.analysis.gate.suite import judge_suite
 from stepscope.cli.gate_outputs import Output, parse_outputs, write_outputs
 from stepscope.errors import UsageError
-from stepscope.experiments.gating import HistoryRequest, gate_history
+from stepscope.experiments.gate.stored import HistoryRequest, gate_history
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "cases"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared bug cases are not beside the checkout")

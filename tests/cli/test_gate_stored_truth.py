@@ -157,7 +157,7 @@ SPOILT = {
 
 @pytest.mark.parametrize("kind", SPOILT)
 def test_a_point_of_a_sweep_that_is_not_the_plans_failed(sweep, tmp_path, kind):
-    from stepscope.experiments.gating_results import read_results
+    from stepscope.experiments.gate.results import read_results
 
     shutil.copytree(sweep, tmp_path / "head")
     whole = read_results(tmp_path / "head")[0]
@@ -170,7 +170,7 @@ def test_a_point_of_a_sweep_that_is_not_the_plans_failed(sweep, tmp_path, kind):
 
 
 def test_a_sweep_of_which_one_point_has_no_machine_is_of_none(sweep, tmp_path):
-    from stepscope.experiments.gating_results import read_results
+    from stepscope.experiments.gate.results import read_results
 
     shutil.copytree(sweep, tmp_path / "head")
     assert read_results(tmp_path / "head")[0].machine["gpu"].startswith("none (sim")

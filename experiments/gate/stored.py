@@ -6,23 +6,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..analysis.gate.block_values import DEVICE, EXPOSED
-from ..analysis.gate.direction import COUNTED, UNKNOWN_DIRECTION, is_time, less_is_better
-from ..analysis.gate.exact import EXACT, judge_exact
-from ..analysis.gate.fingerprint import differences, told
-from ..analysis.gate.history import Result, judge_history
-from ..analysis.gate.history_share import judge_history_share
-from ..analysis.gate.limits import Limits
-from ..analysis.gate.matching import ALL, unmatched
-from ..analysis.gate.point import PointVerdict
-from ..analysis.gate.result import GateResult, Levels, level_of
-from ..analysis.gate.suite import judge_suite
-from ..analysis.gate.verdict import Reason, Verdict
-from ..analysis.history.series import Stored
-from ..analysis.pace import PACE, PERIOD, pipelined
-from ..errors import UsageError
-from .distinct import refuse_copies, refuse_same_paths
-from .history_store import files_of, read_stored
+from ...analysis.gate.block_values import DEVICE, EXPOSED
+from ...analysis.gate.direction import COUNTED, UNKNOWN_DIRECTION, is_time, less_is_better
+from ...analysis.gate.exact import EXACT, judge_exact
+from ...analysis.gate.fingerprint import differences, told
+from ...analysis.gate.history import Result, judge_history
+from ...analysis.gate.history_share import judge_history_share
+from ...analysis.gate.limits import Limits
+from ...analysis.gate.matching import ALL, unmatched
+from ...analysis.gate.point import PointVerdict
+from ...analysis.gate.result import GateResult, Levels, level_of
+from ...analysis.gate.suite import judge_suite
+from ...analysis.gate.verdict import Reason, Verdict
+from ...analysis.history.series import Stored
+from ...analysis.pace import PACE, PERIOD, pipelined
+from ...errors import UsageError
+from ..distinct import refuse_copies, refuse_same_paths
+from ..history_store import files_of, read_stored
 
 TIMED = (
     PACE, PERIOD, "preprocess_p50_ns", "forward_p50_ns", "sample_p50_ns",

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..analysis.gate.history import Result
-from ..analysis.gate.matching import ONLY_POINT
-from ..errors import UsageError
-from .gating_sweeps import sweep_tree
-from .strict_json import LARGEST, check_schema, read_json
+from ...analysis.gate.history import Result
+from ...analysis.gate.matching import ONLY_POINT
+from ...errors import UsageError
+from ..strict_json import LARGEST, check_schema, read_json
+from .sweeps import sweep_tree
 
 SCHEMA = 1
 

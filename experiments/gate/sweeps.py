@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
-from .plan import Point, parameters
-from .store import SUMMARY_VERSION, SweepStore
-from .strict_json import read_json
+from ...errors import UsageError
+from ..plan import Point, parameters
+from ..store import SUMMARY_VERSION, SweepStore
+from ..strict_json import read_json
 
 _ENVIRONMENT = {"gpu_name": "gpu", "gpu_driver": "driver", "gpu_mig": "mig"}
 
