@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
@@ -129,7 +131,8 @@ def _torn(setting: Setting) -> Sequence[Finding]:
         writer.close()
         whole = path.read_bytes()
         head = len(segments.MAGIC) + 2
-        not_prefix = uncounted = 0
+        ends = _record_ends(whole)
+        wrong = unnoticed = 0
         for _ in range(setting.count(400, 60)):
             cut = rng.randrange(head, len(whole))
             damaged = bytearray(whole)
@@ -139,13 +142,19 @@ def _torn(setting: Setting) -> Sequence[Finding]:
                 damaged[cut] ^= 1 << rng.randrange(8)
             path.write_bytes(bytes(damaged))
             content = read_segments(path)
-            rows = content.rows.get("t", [])
-            not_prefix += rows != [(row, "x" * 7) for row in range(len(rows))]
-            uncounted += len(rows) == 60 and content.closed
+            before = 3 * bisect_right(ends, cut)
+            wrong += content.rows.get("t", []) != [(row, "x" * 7) for row in range(before)]
+            unnoticed += content.closed and not content.torn_bytes
     return [
-        exact("files cut or damaged at random: rows that are no prefix of what was written", 0, not_prefix),
-        exact("damage that went unnoticed", 0, uncounted),
+        exact("files cut or damaged at random: rows unlike those before that place", 0, wrong),
+        exact("damage that went unnoticed", 0, unnoticed),
     ]
+
+
+def _record_ends(whole: bytes) -> list[int]:
+    """Where each record of rows ends, by its text: the next one's begins behind a header of eight bytes."""
+    begins = [at.start() - 8 for at in re.finditer(rb'{"(t|dropped)"', whole)]
+    return begins[1:]
 
 
 _CHILD = """
@@ -244,7 +253,13 @@ CHECKS = (
     ),
     Check(
         group="recorder", name="torn", review="4", run=_torn,
-        mutants={"checksum_ignored": replaced("instrumentation.probe.segments", "zlib", lambda whole: _NoChecksum)},
+        mutants={
+            "checksum_ignored": replaced("instrumentation.probe.segments", "zlib", lambda whole: _NoChecksum),
+            "ends_early": replaced(
+                "instrumentation.probe.segments", "_payload",
+                lambda whole: lambda data, position: None if position > 200 else whole(data, position),
+            ),
+        },
     ),
     Check(
         group="recorder", name="killed", review="4", run=_killed,
