@@ -29,7 +29,7 @@ def doctor(
         return
     import dataclasses
 
-    from ..experiments.doctor import examine
+    from ..experiments.doctor.examine import examine
 
     findings = examine(out or Path("sweep-out"))
     if as_json:

@@ -50,7 +50,7 @@ def history(
     Results of different machines are never put together.
     """
     from ..analysis.history.limits import StepLimits
-    from ..experiments.history import HistoryQuery, find_history
+    from ..experiments.history.changes import HistoryQuery, find_history
     from ..reports.history.rendering import render_history
 
     if into is None and (commit or time):
@@ -73,7 +73,7 @@ def history(
 
 def _added(paths: list[Path], into: Path, commit: str, time: str | None) -> list[Path]:
     """What to look at once the result in `paths` is in `into`."""
-    from ..experiments.history_store import add_result
+    from ..experiments.history.store import add_result
 
     if not add_result(paths, into, commit, time):
         typer.echo(f"perf: history: {into} has this result of {commit.strip()} already; not added again", err=True)

@@ -10,7 +10,7 @@ from ..instrumentation.probe.ledger import Row
 from ..instrumentation.telemetry import TelemetrySampler
 from ..runner.devices.base import Device
 from .overhead import Overhead
-from .replay_shapes import ReplayTally
+from .own_costs.shapes import ReplayTally
 
 Progress = Callable[[int, int], None]
 SAMPLE_EVERY_NS = 1_000_000_000

@@ -26,10 +26,10 @@ from ..runner.invariants.checker import CheckReport
 from ..runner.model_runner import ModelRunner, build_runner
 from .between_steps import BetweenSteps, Progress, RowSink
 from .continuations import continuations_of
-from .graph_rows import capture_rows, graph_notes
 from .loop import LoopLimits, LoopOutcome, StepLoop
 from .overhead import Overhead
-from .replay_shapes import ReplayTally
+from .own_costs.captures import capture_rows, graph_notes
+from .own_costs.shapes import ReplayTally
 from .resolve import workload_of
 from .session_meta import session_meta, with_outcome
 from .spec import PointSpec
@@ -211,7 +211,7 @@ def _own_costs(
     replays: bool,
 ) -> list[Diagnostic]:  # fmt: skip
     """Write what this run's own shapes cost. The last thing that the runner does: its cache is overwritten."""
-    from .own_costs import copy_rows, cost_rows
+    from .own_costs.rows import copy_rows, cost_rows
 
     driver = str(meta.environment.get("gpu_driver") or "")
     rows, notes = cost_rows(runner, spec.runner, tally, driver) if replays else ([], [])

@@ -21,8 +21,8 @@ from ...analysis.gate.verdict import Reason, Verdict
 from ...analysis.history.series import Stored
 from ...analysis.pace import PACE, PERIOD, pipelined
 from ...errors import UsageError
-from ..distinct import refuse_copies, refuse_same_paths
-from ..history_store import files_of, read_stored
+from ..history.distinct import refuse_copies, refuse_same_paths
+from ..history.store import files_of, read_stored
 
 TIMED = (
     PACE, PERIOD, "preprocess_p50_ns", "forward_p50_ns", "sample_p50_ns",

@@ -18,9 +18,9 @@ from ...runner.devices.cuda_factory import make_cuda
 from ...runner.devices.sim_clock import DeclaredHost
 from ...runner.model_runner import ModelRunner, build_runner
 from ..calibrate.bench import GpuBench
-from ..replay_costs import measure_replays
-from ..replay_kernels import KernelTimes, replay_kernels
-from ..replay_shapes import ReplayShape
+from ..own_costs.kernels import KernelTimes, replay_kernels
+from ..own_costs.replays import measure_replays
+from ..own_costs.shapes import ReplayShape
 from .answers import SIZES, answers, random_requests
 from .check import Check, Finding, Setting, exact, replaced, within
 from .gpu import NEEDS, WHY
@@ -164,7 +164,7 @@ CHECKS = (
         group="padding", name="measured", review="12", run=_measured, needs=NEEDS, why=WHY, seeded=False,
         mutants={
             "padding_has_a_past": replaced(
-                "experiments.replay_costs", "fill_step",
+                "experiments.own_costs.replays", "fill_step",
                 lambda whole: lambda containers, shape, *more: _with_a_past(whole, containers, shape, *more),
             ),
         },

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from stepscope.experiments import doctor
+from stepscope.experiments.doctor import examine as doctor
 
 
 def test_every_gap_comes_with_a_mend(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stepscope.analysis.gate.history import Result
 from stepscope.analysis.history.series import Stored, gather
-from stepscope.experiments.history import HistoryQuery, find_history
+from stepscope.experiments.history.changes import HistoryQuery, find_history
 from stepscope.reports.history.rendering import render_history
 
 pytest.importorskip("ruptures")
@@ -259,8 +259,8 @@ def test_any_name_is_written_in_every_format(point, metric, commit):
 
 
 def find_history_of(results):
-    from stepscope.experiments import history
+    from stepscope.experiments.history import changes
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(history, "read_history", lambda paths: results)
+        patch.setattr(changes, "read_history", lambda paths: results)
         return find_history(HistoryQuery(()))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from stepscope.experiments.faults import FAULTS
+from stepscope.experiments.minimal.faults import FAULTS
 from stepscope.runner.invariants.checker import CHECKS
 from stepscope.runner.probe_points import POINT_NAMES
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from stepscope.errors import UsageError
-from stepscope.experiments import history_store, result_folder, store, sweep
+from stepscope.experiments import result_folder, store, sweep
+from stepscope.experiments.history import store as history_store
 from stepscope.experiments.result_folder import new_folder, sole_writer
 from stepscope.experiments.single import plan_single, run_single
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from stepscope.experiments.calibrate.trace import TraceEvent
-from stepscope.experiments.replay_kernels import KernelTimes
+from stepscope.experiments.own_costs.kernels import KernelTimes
 from stepscope.experiments.verify import (
     bound_gpu,
     cells,

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..instrumentation.probe.ledger import Ledger, Row
-from ..instrumentation.recording.schema import TABLES
-from ..runner.devices.base import GraphMode
+from ...instrumentation.probe.ledger import Ledger, Row
+from ...instrumentation.recording.schema import TABLES
+from ...runner.devices.base import GraphMode
 
 LEAST_SHARE = 0.01
 """Of the counted steps: a shape that carries less is not measured."""

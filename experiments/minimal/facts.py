@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..runner.attention.metadata import CommonAttentionMetadata
-from ..runner.inputs.step_inputs import StepInputs
-from ..runner.plan import ExecutionPlan
-from ..runner.probe_points import PointName
-from ..workloads.step import StepDelta
-from .step_record import facts_text
+from ...runner.attention.metadata import CommonAttentionMetadata
+from ...runner.inputs.step_inputs import StepInputs
+from ...runner.plan import ExecutionPlan
+from ...runner.probe_points import PointName
+from ...workloads.step import StepDelta
+from .record import facts_text
 
 Facts = Mapping[str, Any]
 

@@ -17,16 +17,16 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from ..analysis.gate.history import Result
-from ..analysis.gate.matching import ALL
-from ..analysis.history.series import Stored, in_order
-from ..errors import UsageError
+from ...analysis.gate.history import Result
+from ...analysis.gate.matching import ALL
+from ...analysis.history.series import Stored, in_order
+from ...errors import UsageError
+from ..files import write_atomically
+from ..gate.results import SCHEMA, number, read_results
+from ..loading import read_text
+from ..result_folder import writers_in_turn
+from ..strict_json import check_schema, read_json
 from .distinct import refuse_copies, refuse_same_paths
-from .files import write_atomically
-from .gate.results import SCHEMA, number, read_results
-from .loading import read_text
-from .result_folder import writers_in_turn
-from .strict_json import check_schema, read_json
 
 
 def read_history(paths: Sequence[Path]) -> list[Stored]:

@@ -5,8 +5,8 @@ from contextlib import closing
 import pytest
 from stepscope.errors import MeasurementError
 from stepscope.experiments.calibrate.trace import TraceEvent
-from stepscope.experiments.replay_kernels import ATTENTION, REPLAYS, TURNS, KernelTimes, kernel_times, replay_kernels
-from stepscope.experiments.replay_shapes import ReplayShape
+from stepscope.experiments.own_costs.kernels import ATTENTION, REPLAYS, TURNS, KernelTimes, kernel_times, replay_kernels
+from stepscope.experiments.own_costs.shapes import ReplayShape
 from stepscope.instrumentation.probe import Ledger, NullProbe
 from stepscope.runner.config import RunnerConfig
 from stepscope.runner.devices import make_device

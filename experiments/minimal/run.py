@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import BrokenInvariant, UsageError
-from ..instrumentation.probe import Ledger, NullProbe
-from ..runner.devices import make_device
-from ..runner.model_runner import ModelRunner, build_runner
-from ..runner.probe_points import POINT_NAMES, PointName
+from ...errors import BrokenInvariant, UsageError
+from ...instrumentation.probe import Ledger, NullProbe
+from ...runner.devices import make_device
+from ...runner.model_runner import ModelRunner, build_runner
+from ...runner.probe_points import POINT_NAMES, PointName
+from ..typed import unknown
+from .cases import Case, load_case
+from .facts import describe
 from .faults import FAULTS, Fault
-from .minimal_cases import Case, load_case
-from .point_facts import describe
-from .step_record import StepRecord, record_text, take_record
-from .typed import unknown
+from .record import StepRecord, record_text, take_record
 
 
 @dataclass(frozen=True, slots=True)

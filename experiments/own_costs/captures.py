@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date
 
-from ..analysis.graph_memory import GraphMemory, estimate_graph_memory, judge_graph_memory
-from ..instrumentation.recording.meta import Diagnostic
-from ..instrumentation.recording.registry import Value
-from ..runner.devices.base import CaptureFigures, GraphKey
-from ..runner.devices.calibration_rows import CalibrationRow
+from ...analysis.graph_memory import GraphMemory, estimate_graph_memory, judge_graph_memory
+from ...instrumentation.recording.meta import Diagnostic
+from ...instrumentation.recording.registry import Value
+from ...runner.devices.base import CaptureFigures, GraphKey
+from ...runner.devices.calibration_rows import CalibrationRow
 
 SOURCE = "this run, before its first step"
 _WHAT_FLAGS_MEAN = {

@@ -13,7 +13,7 @@ from .finding import Finding
 if TYPE_CHECKING:  # for annotations: torch is imported where something is tried
     import torch
 
-    from ..runner.devices.base import Device
+    from ...runner.devices.base import Device
 
 CLOCK_SAMPLES = 200
 CLOCK_ERR_WANTED_NS = 12_000
@@ -26,7 +26,7 @@ NSYS_IN_COMPUTE = "/opt/nvidia/nsight-compute/*/host/target-linux-x64/nsys"
 
 def pinned() -> Finding:
     """Page-locked memory, asked of the driver under this container's limit."""
-    from ..runner.devices.cuda_memory import make_host_memory
+    from ...runner.devices.cuda_memory import make_host_memory
 
     memory = make_host_memory()
     if memory.pinned:
@@ -39,9 +39,9 @@ def events() -> Finding:
     """Device events, and how closely their times are tied to the host's clock."""
     import torch
 
-    from ..errors import StepscopeError
-    from ..instrumentation.probe.ledger import Ledger
-    from ..runner.devices import make_device
+    from ...errors import StepscopeError
+    from ...instrumentation.probe.ledger import Ledger
+    from ...runner.devices import make_device
 
     needs = "device times stay null; check the driver with nvidia-smi and torch.version.cuda against it"
     try:
@@ -65,7 +65,7 @@ def events() -> Finding:
 
 def _clock_errors(device: Device, tensor: torch.Tensor) -> Iterator[int]:
     """Errors in ns of marks between small kernels, each of which the host waits for."""
-    from ..runner.devices.base import Work
+    from ...runner.devices.base import Work
 
     marks = []
     for _ in range(CLOCK_SAMPLES):
@@ -99,7 +99,7 @@ def cupti() -> Finding:
 
 def telemetry() -> Finding:
     """NVML, and which of its figures this driver does not give."""
-    from ..instrumentation.telemetry import TelemetrySampler
+    from ...instrumentation.telemetry import TelemetrySampler
 
     sampler = TelemetrySampler()
     try:

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..runner.inputs.containers import Containers
-from ..runner.inputs.dummy import shared_evenly
-from ..runner.inputs.step_inputs import GroupTensors, StepInputs
-from ..runner.kv_groups import KVGroup
-from .replay_shapes import ReplayShape
+from ...runner.inputs.containers import Containers
+from ...runner.inputs.dummy import shared_evenly
+from ...runner.inputs.step_inputs import GroupTensors, StepInputs
+from ...runner.kv_groups import KVGroup
+from .shapes import ReplayShape
 
 Ints = npt.NDArray[np.int64]
 

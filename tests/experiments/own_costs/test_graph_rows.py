@@ -6,8 +6,8 @@ import pytest
 from stepscope.analysis.graph_memory import graph_memory
 from stepscope.errors import MeasurementError
 from stepscope.experiments import session
-from stepscope.experiments.graph_rows import capture_rows, graph_notes
 from stepscope.experiments.measure import measure
+from stepscope.experiments.own_costs.captures import capture_rows, graph_notes
 from stepscope.experiments.plan import make_plan
 from stepscope.runner.devices.base import CaptureFigures, GraphKey, NoGraphMemory
 from stepscope.runner.devices.cpu import CpuDevice

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..analysis.gate.block_values import EXPOSED, GATED
-from ..analysis.gate.direction import COUNTED, UNKNOWN_DIRECTION, is_time, less_is_better
-from ..analysis.gate.exact import EXACT
-from ..analysis.history.found import SeriesFound, State
-from ..analysis.history.judge import judge_series
-from ..analysis.history.limits import StepLimits
-from ..analysis.history.proposals import ruptures_proposals
-from ..analysis.history.series import Gathered, Stored, gather, in_order
-from ..errors import UsageError
-from ..reports.history.view import HistoryView
-from .gate.stored import TIMED
-from .history_store import read_history
+from ...analysis.gate.block_values import EXPOSED, GATED
+from ...analysis.gate.direction import COUNTED, UNKNOWN_DIRECTION, is_time, less_is_better
+from ...analysis.gate.exact import EXACT
+from ...analysis.history.found import SeriesFound, State
+from ...analysis.history.judge import judge_series
+from ...analysis.history.limits import StepLimits
+from ...analysis.history.proposals import ruptures_proposals
+from ...analysis.history.series import Gathered, Stored, gather, in_order
+from ...errors import UsageError
+from ...reports.history.view import HistoryView
+from ..gate.stored import TIMED
+from .store import read_history
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import torch
 
-from ..analysis.summary import OWN_COPY
-from .calibrate.bench import Bench
+from ...analysis.summary import OWN_COPY
+from ..calibrate.bench import Bench
 
 COPIES = 20
 """In a row, between two events: what the events cost is spread over them."""

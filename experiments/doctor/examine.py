@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
-from . import doctor_gpu
+from . import gpu
 from .finding import Finding
 
 FREE_BYTES_WANTED = 1 << 30
@@ -20,7 +20,7 @@ FREE_BYTES_WANTED = 1 << 30
 def examine(out: Path) -> list[Finding]:
     """All findings, in the order in which a reader needs them. `out` is where results would go."""
     looks: tuple[Callable[[], Finding], ...] = (
-        _python, _torch, _device, _calibration, _pinned, _events, _cupti, doctor_gpu.telemetry, doctor_gpu.nsys, _nvtx,
+        _python, _torch, _device, _calibration, _pinned, _events, _cupti, gpu.telemetry, gpu.nsys, _nvtx,
         _probe, _triton, _cores, _clock,
     )  # fmt: skip
     return [*(look() for look in looks), _disk(out)]
@@ -52,7 +52,7 @@ def _gpu_name() -> str | None:
 
 
 def _device() -> Finding:
-    from .resolve import default_device
+    from ..resolve import default_device
 
     gpu = _gpu_name()
     if default_device() == "cuda":
@@ -66,7 +66,7 @@ def _device() -> Finding:
 
 
 def _calibration() -> Finding:
-    from ..runner.devices.calibration import bundled_calibrations, calibration_of, load_calibration
+    from ...runner.devices.calibration import bundled_calibrations, calibration_of, load_calibration
 
     names = bundled_calibrations()
     if not names:
@@ -84,19 +84,19 @@ def _pinned() -> Finding:
     if _gpu_name() is None:
         mend = "nothing to do for sim, which charges pinned costs by the calibration; real pinning needs a GPU"
         return Finding("pinned memory", "no", "the CUDA driver pins memory, and there is none", mend)
-    return doctor_gpu.pinned()
+    return gpu.pinned()
 
 
 def _events() -> Finding:
     if _gpu_name() is None:
         return Finding("device events", "no", "no device to record them on; spans in sim are modelled", "needs a GPU")
-    return doctor_gpu.events()
+    return gpu.events()
 
 
 def _cupti() -> Finding:
     if _gpu_name() is None:
         return Finding("CUPTI (profiler)", "no", "it records an NVIDIA GPU's kernels; there is none", "needs a GPU")
-    return doctor_gpu.cupti()
+    return gpu.cupti()
 
 
 def _nvtx() -> Finding:
@@ -107,7 +107,7 @@ def _nvtx() -> Finding:
 
 
 def _probe() -> Finding:
-    from ..instrumentation.probe import native
+    from ...instrumentation.probe import native
 
     module, reason = native.look()
     if module is None:

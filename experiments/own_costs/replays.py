@@ -14,15 +14,15 @@ from dataclasses import dataclass
 
 import torch
 
-from ..runner.config import RunnerConfig
-from ..runner.devices.base import GraphKey
-from ..runner.inputs.step_inputs import StepInputs
-from ..runner.kv_groups import resolve_groups
-from ..runner.model_runner import ModelRunner
-from ..runner.plan import ExecutionPlan
-from .calibrate.bench import Bench
-from .replay_shapes import ReplayShape
-from .replay_step import fill_step, representable
+from ...runner.config import RunnerConfig
+from ...runner.devices.base import GraphKey
+from ...runner.inputs.step_inputs import StepInputs
+from ...runner.kv_groups import resolve_groups
+from ...runner.model_runner import ModelRunner
+from ...runner.plan import ExecutionPlan
+from ..calibrate.bench import Bench
+from .shapes import ReplayShape
+from .step import fill_step, representable
 
 PAIRS = 3
 """Turns of (padded, actual, actual, padded)."""

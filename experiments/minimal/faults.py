@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..runner.inputs.step_inputs import StepInputs
-from ..runner.model_runner import ModelRunner
-from ..runner.probe_points import PointName
+from ...runner.inputs.step_inputs import StepInputs
+from ...runner.model_runner import ModelRunner
+from ...runner.probe_points import PointName
 
 Plant = Callable[[ModelRunner, dict[str, object]], None]
 

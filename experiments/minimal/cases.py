@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UsageError
-from ..runner.config import RunnerConfig
-from ..workloads.requests import Request
-from ..workloads.scheduler import Scheduler, SchedulerConfig
-from ..workloads.step import CachedRequests, NewRequest, SamplingParams, StepDelta, StepResult
-from .loading import load_tree
-from .typed import convert, unknown
+from ...errors import UsageError
+from ...runner.config import RunnerConfig
+from ...workloads.requests import Request
+from ...workloads.scheduler import Scheduler, SchedulerConfig
+from ...workloads.step import CachedRequests, NewRequest, SamplingParams, StepDelta, StepResult
+from ..loading import load_tree
+from ..typed import convert, unknown
 
 _NUM_BLOCKS = 64
 _VOCAB = 512

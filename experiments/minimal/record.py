@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..runner.inputs.step_inputs import StepInputs
+from ...runner.inputs.step_inputs import StepInputs
 
 MAX_ITEMS = 64
 """Longer arrays are cut in the text: who needs more should make the case smaller."""

@@ -15,15 +15,15 @@ from datetime import datetime, timezone
 
 import torch
 
-from ..instrumentation.recording.meta import Diagnostic
-from ..runner.config import RunnerConfig
-from ..runner.devices.calibration import calibration_of
-from ..runner.devices.calibration_rows import CalibrationRow, calibration_rows
-from ..runner.model_runner import ModelRunner
-from .calibrate.bench import GpuBench
-from .copy_cost import copy_entry, queued_copy_ns
-from .replay_costs import ReplayCost, measure_replays
-from .replay_shapes import ReplayTally
+from ...instrumentation.recording.meta import Diagnostic
+from ...runner.config import RunnerConfig
+from ...runner.devices.calibration import calibration_of
+from ...runner.devices.calibration_rows import CalibrationRow, calibration_rows
+from ...runner.model_runner import ModelRunner
+from ..calibrate.bench import GpuBench
+from .copies import copy_entry, queued_copy_ns
+from .replays import ReplayCost, measure_replays
+from .shapes import ReplayTally
 
 SOURCE = "measured in this run after its last step: replays of both sizes over equal rows and KV, in turns"
 COPY_SOURCE = "measured in this run after its last step: copies of that size one behind the other"

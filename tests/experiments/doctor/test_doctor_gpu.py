@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from stepscope.errors import UsageError
-from stepscope.experiments import doctor, doctor_gpu
+from stepscope.experiments.doctor import examine as doctor
+from stepscope.experiments.doctor import gpu as doctor_gpu
 from stepscope.instrumentation import telemetry
 from stepscope.instrumentation.probe import Ledger
 from stepscope.runner import devices

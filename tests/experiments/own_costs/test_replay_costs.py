@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 import torch
-from stepscope.experiments import own_costs
-from stepscope.experiments.own_costs import bundled_rows, own_rows
-from stepscope.experiments.replay_costs import ReplayCost, measure_replays
-from stepscope.experiments.replay_shapes import ReplayShape, ReplayTally
-from stepscope.experiments.replay_step import fill_step, representable
+from stepscope.experiments.own_costs import rows as own_costs
+from stepscope.experiments.own_costs.replays import ReplayCost, measure_replays
+from stepscope.experiments.own_costs.rows import bundled_rows, own_rows
+from stepscope.experiments.own_costs.shapes import ReplayShape, ReplayTally
+from stepscope.experiments.own_costs.step import fill_step, representable
 from stepscope.instrumentation.probe import Ledger, Probe
 from stepscope.instrumentation.recording.schema import TABLES
 from stepscope.runner.config import RunnerConfig

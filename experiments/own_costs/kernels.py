@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import MeasurementError
-from ..runner.config import RunnerConfig
-from ..runner.model_runner import ModelRunner
-from .calibrate.bench import Bench, Call
-from .calibrate.trace import TraceEvent
-from .replay_costs import padded_and_actual
-from .replay_shapes import ReplayShape
+from ...errors import MeasurementError
+from ...runner.config import RunnerConfig
+from ...runner.model_runner import ModelRunner
+from ..calibrate.bench import Bench, Call
+from ..calibrate.trace import TraceEvent
+from .replays import padded_and_actual
+from .shapes import ReplayShape
 
 ATTENTION = ("split_decode", "reduce_splits", "mixed_attention")
 """Kernels of `runner.kernels` that read the KV cache."""

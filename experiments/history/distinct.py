@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ..analysis.gate.direction import is_time
-from ..analysis.gate.history import Result
-from ..errors import UsageError
+from ...analysis.gate.direction import is_time
+from ...analysis.gate.history import Result
+from ...errors import UsageError
 
 Named = tuple[str, Result, object]
 """Where a result is; itself; what else tells two of them apart (its commit, its time)."""
