@@ -33,9 +33,9 @@ def step(
 
     Ends with 1 and names the first broken invariant if there is one. Without FILE a built-in example runs.
     """
-    from ..experiments import minimal
+    from ..experiments.minimal.run import run_minimal
 
-    outcome = minimal.run_minimal(file, example, at=at, plant=plant, every=every)
+    outcome = run_minimal(file, example, at=at, plant=plant, every=every)
     typer.echo(outcome.text)
     if outcome.broken is not None:
         raise outcome.broken
