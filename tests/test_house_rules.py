@@ -65,3 +65,18 @@ def test_no_unfinished_word_stands_in_the_source(path: Path) -> None:
 def test_the_root_holds_no_stray_module() -> None:
     # Every root file ends in the wheel, so the root holds the package's own four modules and no conftest or noxfile.
     assert sorted(path.name for path in ROOT.glob("*.py")) == ["__init__.py", "__main__.py", "errors.py"]
+
+
+def test_every_room_stands_on_the_map_and_nothing_else() -> None:
+    # GIVEN the folders that hold code, and those that the map of the house names in its first column
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = text.partition("## The rooms")[2].partition("\n## ")[0].splitlines()
+    named = {name for row in rows if row.startswith("| `") for name in re.findall(r"`([a-z_/]+)/`", row.split("|")[1])}
+    named |= {f"instrumentation/sources/{name}" for name in ("kineto", "nsys", "scrub")}  # told in one line
+    rooms = {name_of(path.parent) for path in SOURCES if path.parent != ROOT}
+    assert named == {*rooms, "runner/data", "reports/templates"}
+    # AND the files that it names are there, in the folder of their line
+    for row in rows[3:]:
+        folders, told = row.split("|")[1:3] if row.startswith("| `") else ("", "")
+        for file in re.findall(r"`([a-z_]+\.py)`", told):
+            assert any((ROOT / folder / file).exists() for folder in re.findall(r"`([a-z_/]+)/`", folders)), file
