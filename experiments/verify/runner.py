@@ -47,7 +47,7 @@ def _invariants(setting: Setting) -> Sequence[Finding]:
         _, runner = answers(requests, "cpu", check="every", num_blocks=32 + rng.randint(0, 40))
         report = runner.checks.report()
         reads, steps = reads + (report.kv_reads or 0), steps + report.steps_checked
-    caught = [name for name in FAULTS if run_minimal(None, "abc", plant=name).broken is not None]
+    caught = [name for name in FAULTS if _caught(name)]
     return [
         Finding(
             planted="random requests, few blocks, all invariants in every step",
@@ -56,6 +56,14 @@ def _invariants(setting: Setting) -> Sequence[Finding]:
         ),
         exact(f"{len(FAULTS)} planted faults: caught", sorted(FAULTS), sorted(caught)),
     ]  # fmt: skip
+
+
+def _caught(fault: str) -> bool:
+    """Whether an invariant names the fault: a runner that it makes stumble later has not been warned of it."""
+    try:
+        return run_minimal(None, "abc", plant=fault).broken is not None
+    except (ValueError, IndexError):
+        return False
 
 
 def _chunks(setting: Setting) -> Sequence[Finding]:
