@@ -143,7 +143,7 @@ def _torn(setting: Setting) -> Sequence[Finding]:
             path.write_bytes(bytes(damaged))
             try:
                 content = read_segments(path)
-            except ValueError:  # of a record that is no text any more
+            except (ValueError, KeyError):  # of a record that is no text any more, or no row
                 wrong += 1
                 continue
             before = 3 * bisect_right(ends, cut)
