@@ -15,6 +15,7 @@ step, arm - arm without a probe of the same checkout, with its 95 % interval.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
 import importlib
 import statistics
@@ -23,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +39,15 @@ RANGES = (
 )  # fmt: skip
 
 
+TEXT = ctypes.create_string_buffer(b"")
+"""What stands for an event and for a stream where the driver records: strcmp finds them equal, its way to say that all
+went well."""
+STRCMP = ctypes.cast(ctypes.CDLL(None).strcmp, ctypes.c_void_p).value
+
+
 class IdleStream:
     device = torch.device("cuda", 0)
+    cuda_stream = ctypes.addressof(TEXT)
 
     def query(self) -> bool:
         return True
@@ -48,6 +57,7 @@ class IdleEvent:
     """Fires at once; recording it is a call into C that does nothing."""
 
     record = staticmethod(id)
+    cuda_event = ctypes.addressof(TEXT)
 
     def __init__(self, enable_timing: bool = True) -> None:
         pass
@@ -81,7 +91,11 @@ def make_device(load: Callable[[str], Any], ledger: Any, *, timing: bool) -> Any
     torch.cuda.set_stream = lambda stream: None
     torch.cuda.stream = on_stream
     cuda.take_streams = lambda: {name: IdleStream() for name in ("compute", "copy", "output")}
-    cuda.make_host_memory, cuda.Primer = PinnedMemory, lambda device: None
+    cuda.Primer = lambda device: None
+    memory = load("runner.devices.cuda_tensors") if find_spec(f"{cuda.__package__}.cuda_tensors") else cuda
+    memory.make_host_memory = PinnedMemory
+    if find_spec(f"{cuda.__package__}.cuda_native"):  # since then the driver is called from C
+        load("runner.devices.cuda_native").driver_record = lambda: STRCMP
     cuda.EventTimeline = lambda device: events.EventTimeline(device, IdleEvent, worker=False)
     return cuda.CudaDevice(ledger, load("runner.devices.cuda_rows").CopyCorrection(), timing=timing)
 

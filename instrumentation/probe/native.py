@@ -27,7 +27,8 @@ from .step import Step, StepFigures
 SWITCH = "STEPSCOPE_NATIVE_PROBE"
 """Environment variable; "0": do it in Python."""
 SOURCE = Path(__file__).with_name("hot_path.c")
-_SOURCES = (SOURCE, *(SOURCE.with_name(f"{name}.h") for name in ("notes", "timed_call", "step_times")))
+_HEADERS = ("notes", "timed_call", "step_times", "event_pool", "stamp_lane")
+_SOURCES = (SOURCE, *(SOURCE.with_name(f"{name}.h") for name in _HEADERS))
 COMPILE_TIMEOUT_S = 60
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _FLAGS = ("-O2", "-shared", "-fPIC")

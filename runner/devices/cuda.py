@@ -22,10 +22,11 @@ from ...instrumentation.clock import Clock, MonotonicClock
 from ...instrumentation.probe.ledger import Ledger
 from .base import CaptureFigures, Event, GraphKey, StreamName, T, Work
 from .cuda_engine import ENGINE_BYTES, Primer, under_cupti
-from .cuda_events import BACKLOG, EventTimeline, Stamp, StampLane, UntimedStamp
+from .cuda_events import BACKLOG, EventTimeline
 from .cuda_graphs import Graphs
 from .cuda_idle import IdleWork, Job
-from .cuda_marks import Marks
+from .cuda_lanes import Stamp, StampLane, UntimedStamp
+from .cuda_marks import make_marks
 from .cuda_rows import UNTIMED, CopyCorrection, DeviceRows, notes
 from .cuda_streams import give_streams, take_streams
 from .cuda_tensors import CudaTensors
@@ -67,7 +68,7 @@ class CudaDevice(CudaTensors):
         ledger.before_reading(self._idle.catch_up)
         for job in (self.events.settle, self._rows.take, self._rows.write):
             self._idle.add(job)
-        self._marks = Marks(self._lanes["compute"], self._rows, self.clock)
+        self._marks = make_marks(self._lanes["compute"], self._rows, self.clock)
         self._marks.closed = not timing
         self.mark = self._marks.take
         self._primer = Primer(self.tensor_device)

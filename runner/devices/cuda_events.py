@@ -12,18 +12,18 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
-import msgspec
 import torch
 
 from ...errors import UsageError
+from .cuda_lanes import Stamp, StampLane
+from .cuda_native import make_lane, make_pool
 
 EVENT: type[torch.cuda.Event] = torch.cuda.Event.__bases__[0]
-"""What torch.cuda.Event wraps in Python to fill in defaults; nobody here needs them, and each frame costs. The driver's
-own call through ctypes is no cheaper: 2.2 us against 2.1 on an H200's host, with events and code as cold as in a step.
-"""
+"""What torch.cuda.Event wraps in Python to fill in defaults; nobody here needs them, and each frame costs."""
 POOL_SIZE = 4096
 """About as many as host-bound steps record between two readings of the ledger."""
 REBASE_NS = 1_000_000_000
@@ -34,113 +34,6 @@ WORKER_AGE_NS = 500_000_000
 WATCHDOG_NS = 60_000_000_000
 BACKLOG = POOL_SIZE * 3 // 4
 """Stamps that may wait to be read before somebody has to read them, wait for the device or not."""
-
-
-class Stamp(msgspec.Struct, gc=False, eq=False):
-    """One recorded event. A struct is made in a quarter of the time; it refers to nothing that refers to it, which the
-    garbage collector need not know then.
-
-    `device_ns` is written once the event has fired and was read; then `event` is given up.
-
-    recorded_ns  host time at which recording began: the event fired after it
-    returned_ns  host time at which a wait for this event returned, if one did: the event fired before it
-    lost         it did not fire within the watchdog's time
-    host         (time_ns, err_ns) on the host's clock, once somebody has asked for it and it was known
-    engine       the copy engine ("h2d", "d2h") that writes it, "" for any other: a copy of that direction behind it
-                 begins at once, every other one when its engine has taken over
-    number       its place on its lane
-    """
-
-    event: Any  # torch.cuda.Event | None
-    recorded_ns: int
-    number: int
-    engine: str
-    device_ns: int | None = None
-    returned_ns: int | None = None
-    host: tuple[int, int] | None = None
-    lost: bool = False
-
-
-class UntimedStamp:
-    """An event that nobody will read. It goes back to the pool when nobody holds the stamp any more.
-
-    Hazard: not earlier, for a wait on an event that was recorded again would wait for the later work.
-    """
-
-    __slots__ = ("_pool", "event", "number", "returned_ns")
-
-    def __init__(self, event: torch.cuda.Event, pool: deque[torch.cuda.Event]) -> None:
-        self.event = event
-        self.number = 0
-        self.returned_ns: int | None = None
-        self._pool = pool
-
-    def __del__(self) -> None:
-        self._pool.append(self.event)
-
-
-class StampLane:
-    """Stamps of one stream, in recording order.
-
-    name     of the lane in a recording
-    border   the stamp behind the last operation, None if nothing was recorded behind it
-    last     the latest stamp, operations behind it or not
-    waiting  stamps that nobody has read yet
-    done     number of a stamp that is known to have fired, with all before it: somebody waited for it
-    engine   the copy engine ("h2d", "d2h") that ran the last operation, "" when another one did
-    kernels  number of the stamp behind the last operation that was no copy, or behind the last wait for another stream
-    """
-
-    __slots__ = (
-        "_number", "_pooled", "_stream", "_wait", "border", "done", "engine", "kernels", "last", "name", "timeline",
-        "waiting",
-    )  # fmt: skip
-
-    def __init__(self, stream: torch.cuda.Stream, timeline: EventTimeline, name: str) -> None:
-        self.timeline = timeline
-        self.name = name
-        self.border: Stamp | None = None
-        self.last: Stamp | None = None
-        self.waiting: deque[Stamp] = deque()
-        self.done = 0
-        self.engine = ""
-        self.kernels = 0
-        self._number = 0
-        self._stream = stream
-        self._pooled, self._wait = timeline.pool.pop, self.waiting.append
-
-    @property
-    def has_kernels(self) -> bool:
-        """Whether what comes next may have to wait for more than copies, as far as the host knows."""
-        return self.kernels > self.done
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether all that was stamped is known to have fired, and what comes next waits for nobody else."""
-        return self.done >= self._number and self.done >= self.kernels
-
-    def wait_for_others(self) -> None:
-        """What comes next waits for another stream, until the next stamp has fired."""
-        self.kernels = self._number + 1
-
-    def record(self, now_ns: int) -> Stamp:
-        """A stamp behind everything on the stream. A fresh event is made when the pool runs dry: never a reuse."""
-        self._number = number = self._number + 1
-        try:
-            event = self._pooled()  # the one that was used last: its memory is near
-        except IndexError:
-            event = self.timeline.event_type(enable_timing=True)
-        event.record(self._stream)
-        self.border = self.last = stamp = Stamp(event, now_ns, number, self.engine)
-        self._wait(stamp)
-        return stamp
-
-    def record_untimed(self) -> UntimedStamp:
-        """The same for a device that takes no times: something to wait for, and nothing to read."""
-        timeline = self.timeline
-        event = timeline.pool.pop() if timeline.pool else timeline.event_type(enable_timing=True)
-        event.record(self._stream)
-        return UntimedStamp(event, timeline.pool)
 
 
 @dataclass(slots=True)
@@ -160,8 +53,9 @@ class EventTimeline:
         self, device: torch.device, event_type: type[torch.cuda.Event] = EVENT, *, worker: bool = True
     ) -> None:  # fmt: skip
         self.lock = threading.Lock()
-        self.event_type = event_type
-        self.pool: deque[torch.cuda.Event] = deque(event_type(enable_timing=True) for _ in range(POOL_SIZE))
+        self.new_event: Callable[[], torch.cuda.Event] = partial(event_type, enable_timing=True)
+        """Makes one that was never recorded; refers to nothing, for stamps may outlive their timeline."""
+        self.pool = make_pool(self.new_event)
         self.resolved: deque[Stamp] = deque()
         """Stamps with a device time, for the owner of the clock corridor to consume."""
         self.lost = 0
@@ -177,13 +71,20 @@ class EventTimeline:
         """The lane of a stream; to be made once for each."""
         if stream.device != self._device:
             raise UsageError(f"stream of {stream.device} on the timeline of {self._device}: give it one of its own")
-        lane = StampLane(stream, self, name)
+        lane = make_lane(stream, self, name)
         self._lanes.append(lane)
         return lane
 
     def start(self, stream: torch.cuda.Stream) -> None:
-        """Record the first anchor and wait for it. Once, before the first step."""
-        event = self.event_type(enable_timing=True)
+        """Fill the pool, record the first anchor and wait for it. Once, before the first step.
+
+        All events are recorded: torch makes them then only, which else steps would pay for.
+        """
+        for _ in range(POOL_SIZE):
+            event = self.new_event()
+            event.record(stream)
+            self.pool.append(event)
+        event = self.new_event()
         event.record(stream)
         event.synchronize()
         self._anchor = _Anchor(event, 0)

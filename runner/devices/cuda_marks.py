@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any, cast
+
 from ...instrumentation.clock import Clock
+from ...instrumentation.probe.native import native
 from .base import StreamName
-from .cuda_events import Stamp, StampLane
+from .cuda_lanes import Stamp, StampLane
 from .cuda_rows import DeviceRows
 
 CLOCK_NS = 10_000_000
@@ -66,3 +70,16 @@ class Marks:
         """
         known = self._rows.host_time(mark)
         return None if known is None else (max(known[0], asked_ns), known[1])
+
+
+def make_marks(lane: StampLane, rows: DeviceRows, clock: Clock) -> Marks:
+    """Marks on a lane; they look for its border in C where the lane is in C."""
+    module = native()
+    if module is None or not isinstance(lane, module.Lane):
+        return Marks(lane, rows, clock)
+    return cast(Marks, _marks_type(module)(lane, rows, clock))
+
+
+@cache
+def _marks_type(module: Any) -> Any:
+    return type("NativeMarks", (module.Marks, Marks), {"__doc__": Marks.__doc__})

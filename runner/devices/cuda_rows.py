@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from ...instrumentation.device_clock import ClockCorridor
 from ...instrumentation.probe.ledger import Ledger, Row
-from .cuda_events import EventTimeline, Stamp
+from .cuda_events import EventTimeline
+from .cuda_lanes import Stamp
 
 
 class OpenOperation(NamedTuple):
