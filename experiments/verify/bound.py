@@ -22,6 +22,8 @@ from .check import Check, Finding, Setting, exact, replaced
 KEY = GraphKey("full", 64, 64)
 STEPS = 14
 INJECTED_NS = 50_000
+IN_FLIGHT = 2
+"""Steps. With one host and device wait for each other, and all host work is felt."""
 
 
 def run_pipeline(host_ns: int) -> tuple[Recording, float]:
@@ -46,7 +48,7 @@ def run_pipeline(host_ns: int) -> tuple[Recording, float]:
                 with step.phase("sample"):
                     device.copy_to_host(tokens, tokens.clone(), buffer="tokens")
                     flight.append(device.record("compute"))
-                    if len(flight) > 1:
+                    if len(flight) >= IN_FLIGHT:
                         device.host_wait(flight.popleft(), "tokens")
         device.synchronize()
         probe.finish()
@@ -80,6 +82,8 @@ CHECKS = (
         mutants={
             "idle_ignored": replaced("analysis.gaps", "_waited_for", lambda whole: lambda root, by_copy: "device"),
             "always_host": replaced("analysis.gaps", "_judge", lambda whole: lambda *a: {**whole(*a), "bound": "host"}),
+            "nothing_injected": replaced("experiments.verify.bound", "INJECTED_NS", lambda whole: 0),
+            "nothing_in_flight": replaced("experiments.verify.bound", "IN_FLIGHT", lambda whole: 1),
         },
     ),
 )  # fmt: skip
