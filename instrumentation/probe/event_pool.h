@@ -73,6 +73,8 @@ static int record_event(EventPool *self, PyObject *stream, void *stream_handle, 
     *taken = self->size ? self->events[--self->size] : (Pooled){PyObject_CallNoArgs(self->make), NULL};
     if (taken->event == NULL)
         return -1;
+    if (self->size) /* where stamps wait long to be read, the next one was not touched for a while either */
+        __builtin_prefetch(self->events[self->size - 1].handle, 1);
     if (taken->handle != NULL && stream_handle != NULL && self->record(taken->handle, stream_handle) == 0)
         return 0;
     PyObject *recorded = PyObject_CallMethodObjArgs(taken->event, record_name, stream, NULL);
@@ -212,19 +214,19 @@ static void untimed_free(PyObject *object)
 }
 
 static PyMemberDef stamp_members[] = {
-    {"event", T_OBJECT, offsetof(Stamp, event), 0, NULL},
-    {"engine", T_OBJECT, offsetof(Stamp, engine), READONLY, NULL},
-    {"device_ns", T_OBJECT, offsetof(Stamp, device_ns), 0, NULL},
-    {"returned_ns", T_OBJECT, offsetof(Stamp, returned_ns), 0, NULL},
-    {"host", T_OBJECT, offsetof(Stamp, host), 0, NULL},
+    {"event", T_OBJECT_EX, offsetof(Stamp, event), 0, NULL},
+    {"engine", T_OBJECT_EX, offsetof(Stamp, engine), READONLY, NULL},
+    {"device_ns", T_OBJECT_EX, offsetof(Stamp, device_ns), 0, NULL},
+    {"returned_ns", T_OBJECT_EX, offsetof(Stamp, returned_ns), 0, NULL},
+    {"host", T_OBJECT_EX, offsetof(Stamp, host), 0, NULL},
     {"recorded_ns", T_LONGLONG, offsetof(Stamp, recorded_ns), 0, NULL},
     {"number", T_LONGLONG, offsetof(Stamp, number), READONLY, NULL},
     {"lost", T_BOOL, offsetof(Stamp, lost), 0, NULL},
     {NULL},
 };
 static PyMemberDef untimed_members[] = {
-    {"event", T_OBJECT, offsetof(UntimedStamp, event), READONLY, NULL},
-    {"returned_ns", T_OBJECT, offsetof(UntimedStamp, returned_ns), 0, NULL},
+    {"event", T_OBJECT_EX, offsetof(UntimedStamp, event), READONLY, NULL},
+    {"returned_ns", T_OBJECT_EX, offsetof(UntimedStamp, returned_ns), 0, NULL},
     {"number", T_LONGLONG, offsetof(UntimedStamp, number), READONLY, NULL},
     {NULL},
 };

@@ -10,7 +10,7 @@ typedef struct {
 } Lane;
 
 static PyTypeObject *lane_type, *marks_type;
-static PyObject *append_name, *apart_name;
+static PyObject *append_name, *apart_name, *no_engine;
 
 /* Lane(stream, timeline, name, pool, waiting, handle) */
 static PyObject *lane_new(PyTypeObject *type, PyObject *values, PyObject *names)
@@ -28,9 +28,11 @@ static PyObject *lane_new(PyTypeObject *type, PyObject *values, PyObject *names)
     self->pool = (EventPool *)Py_NewRef(pool);
     self->waiting = Py_NewRef(waiting);
     self->handle = (void *)(uintptr_t)handle;
-    self->engine = PyUnicode_InternFromString("");
+    self->border = Py_NewRef(Py_None);
+    self->last = Py_NewRef(Py_None);
+    self->engine = Py_NewRef(no_engine);
     self->append = PyObject_GetAttr(waiting, append_name);
-    if (self->append == NULL || self->engine == NULL)
+    if (self->append == NULL)
         Py_CLEAR(self);
     return (PyObject *)self;
 }
@@ -52,7 +54,9 @@ static PyObject *lane_record(PyObject *object, PyObject *now)
     }
     stamp->event = taken.event;
     stamp->engine = Py_XNewRef(self->engine);
-    stamp->device_ns = stamp->returned_ns = stamp->host = NULL;
+    stamp->device_ns = Py_NewRef(Py_None);
+    stamp->returned_ns = Py_NewRef(Py_None);
+    stamp->host = Py_NewRef(Py_None);
     stamp->recorded_ns = recorded_ns;
     stamp->number = number;
     stamp->lost = 0;
@@ -63,6 +67,16 @@ static PyObject *lane_record(PyObject *object, PyObject *now)
         Py_CLEAR(stamp);
     Py_XDECREF(appended);
     return (PyObject *)stamp;
+}
+
+static PyObject *lane_record_work(PyObject *object, PyObject *now)
+{
+    Lane *self = (Lane *)object;
+    Py_XSETREF(self->engine, Py_NewRef(no_engine));
+    PyObject *stamp = lane_record(object, now);
+    if (stamp != NULL)
+        self->kernels = ((Stamp *)stamp)->number;
+    return stamp;
 }
 
 static PyObject *lane_record_untimed(PyObject *object, PyObject *unused)
@@ -79,7 +93,7 @@ static PyObject *lane_record_untimed(PyObject *object, PyObject *unused)
     stamp->pool = (EventPool *)Py_NewRef(self->pool);
     stamp->event = taken.event;
     stamp->handle = taken.handle;
-    stamp->returned_ns = NULL;
+    stamp->returned_ns = Py_NewRef(Py_None);
     stamp->number = 0;
     return (PyObject *)stamp;
 }
@@ -125,16 +139,17 @@ static void lane_free(PyObject *object)
 
 static PyMethodDef lane_methods[] = {
     {"record", lane_record, METH_O, "See StampLane.record."},
+    {"record_work", lane_record_work, METH_O, "See StampLane.record_work."},
     {"record_untimed", lane_record_untimed, METH_NOARGS, "See StampLane.record_untimed."},
     {NULL},
 };
 static PyMemberDef lane_members[] = {
-    {"timeline", T_OBJECT, offsetof(Lane, timeline), READONLY, NULL},
-    {"name", T_OBJECT, offsetof(Lane, name), READONLY, NULL},
-    {"waiting", T_OBJECT, offsetof(Lane, waiting), READONLY, NULL},
-    {"border", T_OBJECT, offsetof(Lane, border), 0, NULL},
-    {"last", T_OBJECT, offsetof(Lane, last), 0, NULL},
-    {"engine", T_OBJECT, offsetof(Lane, engine), 0, NULL},
+    {"timeline", T_OBJECT_EX, offsetof(Lane, timeline), READONLY, NULL},
+    {"name", T_OBJECT_EX, offsetof(Lane, name), READONLY, NULL},
+    {"waiting", T_OBJECT_EX, offsetof(Lane, waiting), READONLY, NULL},
+    {"border", T_OBJECT_EX, offsetof(Lane, border), 0, NULL},
+    {"last", T_OBJECT_EX, offsetof(Lane, last), 0, NULL},
+    {"engine", T_OBJECT_EX, offsetof(Lane, engine), 0, NULL},
     {"done", T_LONGLONG, offsetof(Lane, done), 0, NULL},
     {"kernels", T_LONGLONG, offsetof(Lane, kernels), 0, NULL},
     {"recorded", T_LONGLONG, offsetof(Lane, number), READONLY, NULL},

@@ -267,10 +267,7 @@ class CudaDevice(CudaTensors):
         call_ns = now_ns()
         result = fn()
         return_ns = now_ns()
-        lane.engine = ""
-        end = lane.border = lane.record(return_ns) if timing else None
-        if end is not None:
-            lane.kernels = end.number
+        end = lane.record_work(return_ns) if timing else None
         self._enqueued(op, stream, consumes)
         step = ledger.step
         self._spans.append((step, HOST_LANE, name, "launch", None, call_ns, return_ns, 0, op))

@@ -133,6 +133,13 @@ class StampLane:
         self._wait(stamp)
         return stamp
 
+    def record_work(self, now_ns: int) -> Stamp:
+        """A stamp behind an operation that is no copy."""
+        self.engine = ""
+        stamp = self.record(now_ns)
+        self.kernels = stamp.number
+        return stamp
+
     def record_untimed(self) -> UntimedStamp:
         """The same for a device that takes no times: something to wait for, and nothing to read."""
         try:
