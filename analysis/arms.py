@@ -20,7 +20,7 @@ from fractions import Fraction
 import pandas as pd
 
 from .blocks import Block, Interval, Launches, compare, over_launches
-from .pace import PACE, pipelined
+from .pace import PACE, PERIOD, pipelined
 from .stats import Number, exact
 from .summary import Summary
 from .tables import records
@@ -59,12 +59,13 @@ class ArmPoint:
     blocks: tuple[Block, ...] = field(default=())
 
 
-def pair_orders(points: Iterable[ArmPoint], order: str = ORDER, metric: str = "period_p50_ns") -> pd.DataFrame:
+def pair_orders(points: Iterable[ArmPoint], order: str = ORDER) -> pd.DataFrame:
     """A row for each setting of the other parameters that has at least two of the orders first, last, skip.
 
     Columns: one for each other parameter (as text, JSON where it is not a string), then
     launches                      in which the arms took turns; null where they are separate runs
-    first_ns, last_ns, skip_ns    `metric` of the arm (the mean where several points have equal parameters)
+    first_ns, last_ns, skip_ns    the arm's pace where one of them is pipelined, else its median period (the mean where
+                                  several points have equal parameters)
     last_minus_first_ns           hidden by order
     first_minus_skip_ns           exposed, measured
     last_minus_skip_ns            should be |C| under synchronous scheduling
@@ -86,7 +87,7 @@ def pair_orders(points: Iterable[ArmPoint], order: str = ORDER, metric: str = "p
             groups.setdefault(rest, {}).setdefault(str(arm), []).append(point)
     paired = {rest: arms for rest, arms in groups.items() if len(arms) > 1}
     names = dict.fromkeys(name for rest in paired for name, _ in rest)
-    rows = [{**dict(rest), **_figures(arms, metric, _with_events(rest, groups))} for rest, arms in paired.items()]
+    rows = [{**dict(rest), **_figures(arms, _with_events(rest, groups))} for rest, arms in paired.items()]
     return records(rows, {
         **dict.fromkeys(names, "string"), "launches": "Int64", **dict.fromkeys(FIGURES, "Float64"),
     })
@@ -103,9 +104,9 @@ def _text(value: object) -> str:
 
 
 def _figures(
-    arms: Mapping[str, list[ArmPoint]], metric: str, timed: Mapping[str, list[ArmPoint]]
+    arms: Mapping[str, list[ArmPoint]], timed: Mapping[str, list[ArmPoint]]
 ) -> dict[str, Number | None]:
-    metric = PACE if _pipelined(arms) else metric
+    metric = PACE if _pipelined(arms) else PERIOD
     period = {arm: _mean(arms.get(arm, []), metric) for arm in ARMS}
     copy = _copy(timed)
     found: dict[str, Fraction | None] = {f"{arm}_ns": value for arm, value in period.items()}

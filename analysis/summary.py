@@ -60,13 +60,11 @@ class _Row:
 
 
 @collector_held_back()
-def summarise(recording: TableSource, buffer: str | None = None) -> Summary:
-    """The metric row of a recording. `buffer` is the staged buffer whose copies are looked at closely; none given: the
-    one that brings the block tables.
-    """
+def summarise(recording: TableSource) -> Summary:
+    """The metric row of a recording. The copies that are looked at closely are those that bring the block tables."""
     row = _Row()
     replayed = replays(recording)
-    buffer = buffer or table_buffer(replayed)
+    buffer = table_buffer(replayed)
     for section in (_steps, _phases, _bound):
         section(row, replayed)
     for section_of in (_copies, _exposure, _overlap):

@@ -36,7 +36,7 @@ class Output:
 Outputs = tuple[Output, ...]
 
 
-def parse_outputs(wanted: Sequence[str], environ: Mapping[str, str] | None = None) -> Outputs:
+def parse_outputs(wanted: Sequence[str]) -> Outputs:
     """The outputs that `wanted` names. UsageError for what could not be written once everything is measured."""
     from ..reports.gate.formats import FORMATS
 
@@ -48,7 +48,7 @@ def parse_outputs(wanted: Sequence[str], environ: Mapping[str, str] | None = Non
         if not file and FORMATS[name].needs_file:
             raise _refused(text, f"needs a file: --write {name}=FILE")
         found.append(Output(name, Path(file) if file else None))
-    _check(found, os.environ if environ is None else environ)
+    _check(found, os.environ)
     return tuple(found)
 
 

@@ -15,7 +15,7 @@ from ..instrumentation.launch import NsightOptions, nsight_command, reports_of, 
 from ..instrumentation.launch.torch_profiler import probe_ranges, profiled_into
 from ..instrumentation.recording.reader import Recording
 from ..instrumentation.sources.capture import Capture
-from ..instrumentation.sources.nsys.tools import NsysTools, find_tools
+from ..instrumentation.sources.nsys.tools import find_tools
 from ..instrumentation.sources.reading import read_capture
 from ..reports import render_capture
 from .diffing import diff_recordings
@@ -54,7 +54,7 @@ def own_command(arguments: Sequence[str], folder: Path, options: NsightOptions) 
 
 
 def capture_nsys(
-    command: Sequence[str], folder: Path, options: NsightOptions, *, workers: int = 1, tools: NsysTools | None = None
+    command: Sequence[str], folder: Path, options: NsightOptions, *, workers: int = 1
 ) -> Captured:
     """Run `command` under nsys and import what it captured, a recording and a page a window.
 
@@ -63,7 +63,7 @@ def capture_nsys(
     """
     if not 0 <= workers <= MOST_WORKERS:
         raise UsageError(f"--workers {workers}: give the processes that must have kernels, 0 to {MOST_WORKERS}")
-    found = tools or find_tools()
+    found = find_tools()
     if found.nsys is None:
         raise UsageError(
             "nsys: none was found on the PATH, in the folders of NVIDIA's packages or inside Nsight Compute; install "

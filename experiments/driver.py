@@ -88,7 +88,7 @@ class Driver:
         told = False
         while (queue and not self._ending(interrupt)) or self.tally.running:
             while queue and not self._ending(interrupt) and self._launcher.free():
-                self._begin(queue.popleft(), queue)
+                self._begin(queue.popleft())
             if interrupt.requested and not told:
                 told = True
                 self._launcher.interrupt()
@@ -101,7 +101,7 @@ class Driver:
     def _ending(self, interrupt: Interrupt) -> bool:
         return interrupt.requested or bool(self.tally.stopped)
 
-    def _begin(self, task: Task, queue: deque[Task]) -> None:
+    def _begin(self, task: Task) -> None:
         """Start `task`, without the points that cannot fit."""
         smaller = {point.key: self._dominance.over(point) for point in task.points}
         if self._options.skip_dominated and any(smaller.values()):

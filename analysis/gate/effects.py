@@ -13,8 +13,11 @@ from scipy.special import stdtr, stdtrit
 
 from .pairs import Flags, Floats
 
+LEAST_SHARE = 0.5
+"""Of a launch's pairs: with fewer left it says nothing."""
 
-def launch_effects(differences: Floats, head_first: Flags, min_share: float = 0.5) -> Floats:
+
+def launch_effects(differences: Floats, head_first: Flags) -> Floats:
     """[...] the median over pairs of `differences` [..., pairs]; not-a-number where too few pairs are left.
 
     Where drops left more pairs of one order than of the other, the mean of the two orders' medians: else a drift
@@ -26,7 +29,7 @@ def launch_effects(differences: Floats, head_first: Flags, min_share: float = 0.
     both = _median(differences, kept)
     apart = (_median(differences, first) + _median(differences, second)) / 2
     values = np.where(num_first == num_second, both, apart)
-    enough = kept.sum(-1) >= max(2, np.ceil(min_share * differences.shape[-1]))
+    enough = kept.sum(-1) >= max(2, np.ceil(LEAST_SHARE * differences.shape[-1]))
     return np.where(enough, values, np.nan)
 
 

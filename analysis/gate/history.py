@@ -44,7 +44,7 @@ def judge_history(point: str, metric: str, stored: Sequence[float | None], new: 
     logs = np.log(np.asarray(values, dtype=np.float64))
     effect = float(np.log(np.float64(new)) - logs.mean())
     figures = _figures(logs, effect, limits)
-    verdict, reason = _verdict(len(logs), logs, effect, figures, limits)
+    verdict, reason = _verdict(len(logs), logs, effect, limits)
     return PointVerdict(point, metric, verdict, reason, stage=1, figures=figures)
 
 
@@ -57,9 +57,7 @@ def _bad(values: Sequence[float | None]) -> Reason | None:
     return Reason.NOT_POSITIVE if min(known) <= 0 else None
 
 
-def _verdict(
-    count: int, logs: Floats, effect: float, figures: Figures, limits: Limits
-) -> tuple[Verdict, Reason]:
+def _verdict(count: int, logs: Floats, effect: float, limits: Limits) -> tuple[Verdict, Reason]:
     if count < limits.min_history:
         return Verdict.INCONCLUSIVE, Reason.SINGLE_NUMBER if count == 1 else Reason.SHORT_HISTORY
     if not np.ptp(logs) > 0:

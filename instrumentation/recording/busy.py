@@ -72,7 +72,7 @@ def covers(group: LongArray, start: LongArray, end: LongArray, count: int) -> Co
     order = np.lexsort((end, start, group))
     group, start, end = group[order], start[order], end[order]
     heads = np.flatnonzero(np.concatenate((np.ones(min(len(group), 1), dtype=np.bool_), group[1:] != group[:-1])))
-    reach = _reach(group, end, heads)
+    reach = _reach(end, heads)
     first = np.zeros(len(group), dtype=np.bool_)
     first[heads] = True
     fresh = first.copy()
@@ -88,7 +88,7 @@ def covers(group: LongArray, start: LongArray, end: LongArray, count: int) -> Co
     return Cover(*found)
 
 
-def _reach(group: LongArray, end: LongArray, heads: LongArray) -> LongArray:
+def _reach(end: LongArray, heads: LongArray) -> LongArray:
     """Latest end so far within the group. Rows are sorted by group."""
     if not len(end):
         return end

@@ -13,7 +13,7 @@ from .columns import TableColumns
 from .nesting import depths, in_order
 from .phase_maps import PHASES
 from .step_tables import phase_table, step_table
-from .trace import DEVICE_KINDS, DIRECTIONS, HOST_KINDS, MEMORIES, OP, RANGE, CopyRows, HostRows, Trace
+from .trace import DEVICE_KINDS, DIRECTIONS, HOST_KINDS, MEMORIES, OP, RANGE, HostRows, Trace
 
 CLOCKS = {"session": "nsys_session", "wall": "unix"}
 """clock_id of a trace's times."""
@@ -85,11 +85,11 @@ def _copies(trace: Trace, found: Attribution) -> pa.Table:
     columns.ints("start_ns", rows.start)
     columns.ints("end_ns", rows.end)
     columns.texts("phase", owners.phase, PHASES)
-    _calls_of_copies(columns, trace, rows, owners.call)
+    _calls_of_copies(columns, trace, owners.call)
     return columns.table()
 
 
-def _calls_of_copies(columns: TableColumns, trace: Trace, rows: CopyRows, call: LongArray) -> None:
+def _calls_of_copies(columns: TableColumns, trace: Trace, call: LongArray) -> None:
     """When the call behind each copy ran, which it was, and whether it asked for an asynchronous copy."""
     known, host = call >= 0, trace.host
     if not len(host):

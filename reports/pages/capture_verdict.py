@@ -46,7 +46,7 @@ def verdict_section(figures: CaptureFigures) -> Section:
     found = capture_verdict(figures)
     blocks: list[Block] = [Words(_lead(figures, found), emphasis=True)]
     if not figures.devices:
-        blocks += [*_range_table(figures, found), Words(AGAIN)]
+        blocks += [*_range_table(figures), Words(AGAIN)]
     elif found.remedies:
         blocks += _remedies(found)
     else:
@@ -138,7 +138,7 @@ def _words(own: Remedy) -> str:
     }[own.code]
 
 
-def _range_table(figures: CaptureFigures, found: CaptureVerdict) -> tuple[Block, ...]:
+def _range_table(figures: CaptureFigures) -> tuple[Block, ...]:
     """Ranges by their total, the share of all steps' time beside it: children count in their parents too."""
     ranges = [own for own in figures.ranges if own.kind == "range"][:MOST_RANGES]
     if not ranges:

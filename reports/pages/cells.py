@@ -42,14 +42,14 @@ def count_column(title: str, help_: str = "") -> Column:
     return Column(title, unit="count", numeric=True, help=help_)
 
 
-def percent_column(title: str, help_: str = "") -> Column:
+def percent_column(title: str) -> Column:
     """A column of fractions, shown in per cent."""
-    return Column(title, unit="fraction", numeric=True, help=help_)
+    return Column(title, unit="fraction", numeric=True)
 
 
-def bytes_column(title: str, help_: str = "") -> Column:
+def bytes_column(title: str) -> Column:
     """A column of sizes; each cell carries its own unit."""
-    return Column(title, unit="bytes", numeric=True, help=help_)
+    return Column(title, unit="bytes", numeric=True)
 
 
 def table(

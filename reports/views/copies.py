@@ -78,13 +78,13 @@ OVERLAPS = ("build", "preprocess", "previous_forward")
 
 
 def gather_copies(
-    recording: TableSource, buffer: str | None = None, configuration: Mapping[str, Any] = MappingProxyType({})
+    recording: TableSource, configuration: Mapping[str, Any] = MappingProxyType({})
 ) -> CopyView:
-    """Compute the view, none given: of the buffer with most block-table copies. A recording without copies gives n = 0
+    """The view of the buffer with most block-table copies. A recording without copies gives n = 0
     and the reason everywhere. `configuration` is the recording's own: what-ifs name their checks by it.
     """
     counts = table_buffers(recording)
-    buffer = buffer or next(iter(counts), BLOCK_TABLE)
+    buffer = next(iter(counts), BLOCK_TABLE)
     found, overlap = exposure(recording, buffer), copy_overlap(recording, buffer)
     exposed, shared = _counted(found.steps), _counted(overlap)
     said = recording.reason("copies", "start_ns") if isinstance(recording, Replays) else None
