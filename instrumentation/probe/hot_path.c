@@ -26,7 +26,8 @@ static struct {
     const char *text;
 } names[] = {
     {&noted_name, "noted"}, {&step_name, "step"}, {&warmup_name, "warmup"}, {&record_name, "record"},
-    {&handle_name, "cuda_event"}, {&append_name, "append"}, {&apart_name, "_apart"}, {&no_engine, ""},
+    {&handle_name, "cuda_event"}, {&append_name, "append"}, {&apart_name, "_apart"}, {&now_name, "now_ns"},
+    {&no_engine, ""},
 };
 
 PyMODINIT_FUNC PyInit_hot_path(void)

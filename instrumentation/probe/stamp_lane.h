@@ -10,7 +10,7 @@ typedef struct {
 } Lane;
 
 static PyTypeObject *lane_type, *marks_type;
-static PyObject *append_name, *apart_name, *no_engine;
+static PyObject *append_name, *apart_name, *now_name, *no_engine;
 
 /* Lane(stream, timeline, name, pool, waiting, handle) */
 static PyObject *lane_new(PyTypeObject *type, PyObject *values, PyObject *names)
@@ -35,6 +35,15 @@ static PyObject *lane_new(PyTypeObject *type, PyObject *values, PyObject *names)
     if (self->append == NULL)
         Py_CLEAR(self);
     return (PyObject *)self;
+}
+
+static PyObject *lane_begin(PyObject *object, PyObject *unused)
+{
+    Lane *self = (Lane *)object;
+    int bare = self->border == NULL || self->border == Py_None;
+    int idle = self->done >= self->number && self->done >= self->kernels;
+    PyObject *begin = bare && idle ? self->last : self->border;
+    return Py_NewRef(begin == NULL ? Py_None : begin);
 }
 
 static PyObject *lane_record(PyObject *object, PyObject *now)
@@ -138,6 +147,7 @@ static void lane_free(PyObject *object)
 }
 
 static PyMethodDef lane_methods[] = {
+    {"begin", lane_begin, METH_NOARGS, "See StampLane.begin."},
     {"record", lane_record, METH_O, "See StampLane.record."},
     {"record_work", lane_record_work, METH_O, "See StampLane.record_work."},
     {"record_untimed", lane_record_untimed, METH_NOARGS, "See StampLane.record_untimed."},
@@ -162,11 +172,12 @@ static PyType_Slot lane_slots[] = {
 static PyType_Spec lane_spec = {
     "hot_path.Lane", sizeof(Lane), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, lane_slots};
 
-/* What `Marks.take` in Python asks first; the rest is `_apart` there. */
+/* `Marks.take` of Python, but for what stands in the way of a mark: that is `_apart` there. now: the device's clock;
+   aside: a set. */
 typedef struct {
     PyObject_HEAD
     Lane *lane;
-    PyObject *aside; /* a set */
+    PyObject *now, *aside;
     char closed;
 } Marks;
 
@@ -176,19 +187,28 @@ static PyObject *marks_new(PyTypeObject *type, PyObject *values, PyObject *names
     if (!PyArg_ParseTuple(values, "O!OO", lane_type, &lane, &rows, &clock))
         return NULL;
     Marks *self = (Marks *)type->tp_alloc(type, 0);
-    if (self != NULL)
-        self->lane = (Lane *)Py_NewRef(lane);
+    if (self == NULL)
+        return NULL;
+    self->lane = (Lane *)Py_NewRef(lane);
+    self->now = PyObject_GetAttr(clock, now_name);
+    if (self->now == NULL)
+        Py_CLEAR(self);
     return (PyObject *)self;
 }
 
 static PyObject *marks_take(PyObject *object, PyObject *unused)
 {
     Marks *self = (Marks *)object;
-    PyObject *border = self->lane->border;
     int joined = self->aside != NULL && PyAnySet_Check(self->aside) && PySet_GET_SIZE(self->aside) == 0;
-    if (self->closed || !joined || border == NULL || border == Py_None)
+    if (self->closed || !joined)
         return PyObject_CallMethodObjArgs(object, apart_name, NULL);
-    return Py_NewRef(border);
+    PyObject *border = self->lane->border;
+    if (border != NULL && border != Py_None)
+        return Py_NewRef(border);
+    PyObject *now = PyObject_CallNoArgs(self->now);
+    PyObject *mark = now == NULL ? NULL : lane_record((PyObject *)self->lane, now);
+    Py_XDECREF(now);
+    return mark;
 }
 
 static int marks_traverse(PyObject *object, visitproc visit, void *arg)
@@ -196,6 +216,7 @@ static int marks_traverse(PyObject *object, visitproc visit, void *arg)
     Marks *self = (Marks *)object;
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->lane);
+    Py_VISIT(self->now);
     Py_VISIT(self->aside);
     return 0;
 }
@@ -208,6 +229,7 @@ static void marks_free(PyObject *object)
     Marks *self = (Marks *)object;
     PyObject_GC_UnTrack(object);
     Py_CLEAR(self->lane);
+    Py_CLEAR(self->now);
     Py_CLEAR(self->aside);
     free_object(object, marks_clear);
 }

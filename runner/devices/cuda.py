@@ -260,10 +260,9 @@ class CudaDevice(CudaTensors):
     def _timed(self, name: str, kind: str, fn: Callable[[], T], stream: StreamName, consumes: Sequence[int]) -> T:
         ledger, lane, now_ns, timing = self._ledger, self._lanes[stream], self.clock.now_ns, self._timing
         op = ledger.new_correlation()
-        begin = lane.border if timing else None
+        begin = lane.begin() if timing else None
         if timing and begin is None:
-            # Behind copies without events alone it begins when it gets there: no event can tell more.
-            begin = lane.last if lane.last is not None and lane.is_idle else lane.record(now_ns())
+            begin = lane.record(now_ns())
         call_ns = now_ns()
         result = fn()
         return_ns = now_ns()

@@ -121,6 +121,12 @@ class StampLane:
         """What comes next waits for another stream, until the next stamp has fired."""
         self.kernels = self.recorded + 1
 
+    def begin(self) -> Stamp | None:
+        """The stamp that what comes next begins behind, if there is one already: the border, or on an idle lane the
+        last. Behind copies without events alone it begins when it gets there: no event can tell more.
+        """
+        return self.last if self.border is None and self.is_idle else self.border
+
     def record(self, now_ns: int) -> Stamp:
         """A stamp behind everything on the stream. A fresh event is made when the pool runs dry: never a reuse."""
         self.recorded = number = self.recorded + 1

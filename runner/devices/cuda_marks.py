@@ -73,7 +73,7 @@ class Marks:
 
 
 def make_marks(lane: StampLane, rows: DeviceRows, clock: Clock) -> Marks:
-    """Marks on a lane; they look for its border in C where the lane is in C."""
+    """Marks on a lane; they are taken in C where the lane is in C."""
     module = native()
     if module is None or not isinstance(lane, module.Lane):
         return Marks(lane, rows, clock)
