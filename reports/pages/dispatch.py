@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ...analysis.graph_memory import GraphMemory
 from ...analysis.padding import Padding
 from ..document import Block, Column, Quantity, Section, Words
+from ..formatting import counted, size
 from .cells import count_column, percent_column, records, table, word
 
 TITLE = "Dispatch ledger"
@@ -15,12 +17,20 @@ REASON_WORDS = {
 }
 
 
-def dispatch_section(padding: Padding, origin: str) -> Section:
-    """Decisions of the counted steps by mode and reason."""
+_FLAGS = {
+    "estimate_zero": "nothing was foreseen, so nothing was left free for them",
+    "estimate_above_free": "more was foreseen than was free",
+    "ratio_out_of_range": "more than a factor of two apart",
+}
+
+
+def dispatch_section(padding: Padding, memory: GraphMemory | None, origin: str) -> Section:
+    """Decisions of the counted steps by mode and reason, and what the captured graphs took of the device's memory."""
+    taken = _memory(memory)
     rows = list(records(padding.dispatch))
     if not rows:
         words = Words("Not measured: no counted step holds a dispatch decision.")
-        return Section("dispatch", TITLE, (words,), nav="Dispatch")
+        return Section("dispatch", TITLE, (words, *taken), nav="Dispatch")
     body = [
         (
             MODE_WORDS.get(row["mode"], word(row["mode"])), word(row["reason"]),
@@ -32,5 +42,15 @@ def dispatch_section(padding: Padding, origin: str) -> Section:
     columns = (
         Column("ran as"), Column("reason"), Column("which means"), count_column("steps"), percent_column("share"),
     )
-    blocks: tuple[Block, ...] = (table("Decisions in counted steps, by mode and reason", columns, body, origin),)
-    return Section("dispatch", TITLE, blocks, nav="Dispatch")
+    decisions = table("Decisions in counted steps, by mode and reason", columns, body, origin)
+    return Section("dispatch", TITLE, (decisions, *taken), nav="Dispatch")
+
+
+def _memory(memory: GraphMemory | None) -> tuple[Block, ...]:
+    """What the graphs took, beside what was foreseen from the first captures; nothing where no capture was measured."""
+    if memory is None or memory.measured_bytes is None or memory.per_size_bytes is None:
+        return ()
+    took = f"{counted(memory.num_sizes, 'captured graph')} took {size(memory.measured_bytes)} of the device's memory"
+    foreseen = "" if memory.estimate_bytes is None else f"; {size(memory.estimate_bytes)} were foreseen"
+    flags = "".join(f" ({_FLAGS[flag]})" for flag in memory.flags)
+    return (Words(f"{took}, {size(memory.per_size_bytes)} each{foreseen}{flags}."),)

@@ -36,7 +36,7 @@ def recording_document(view: RecordingView) -> Document:
         buffers_section(view.pinned, origin, meta.has_device),
         padding_section(view.padding, origin),
         *speculation_sections(view.speculation, origin),
-        dispatch_section(view.padding, origin),
+        dispatch_section(view.padding, view.graph_memory, origin),
         gaps_section(view.gaps, origin),
         environment_section(meta, view.calibration, view.phases.num_steps),
         diagnostics_section(meta, view.tables),

@@ -9,6 +9,7 @@ import pandas as pd
 
 from ...analysis.advice import Advice, advice, host_waits
 from ...analysis.gaps import Gaps, gaps
+from ...analysis.graph_memory import GraphMemory, graph_memory
 from ...analysis.padding import Padding, padding
 from ...analysis.pinned import pinned_reuse
 from ...analysis.replay import replays
@@ -33,6 +34,7 @@ class RecordingView:
     copies: CopyView
     pinned: pd.DataFrame
     padding: Padding
+    graph_memory: GraphMemory | None
     gaps: Gaps
     advice: tuple[Advice, ...]
     speculation: Speculation
@@ -53,7 +55,8 @@ def gather_recording(recording: RecordingLike, name: str) -> RecordingView:
     answers = zip(copies.what_if, copies.checks, strict=True)
     return RecordingView(
         name=name, meta=recording.meta, calibration=recording.table("calibration"), phases=gather_phases(replayed),
-        copies=copies, pinned=pinned_reuse(replayed), padding=padding(replayed), gaps=gaps(replayed),
+        copies=copies, pinned=pinned_reuse(replayed), padding=padding(replayed),
+        graph_memory=graph_memory(recording.table("calibration")), gaps=gaps(replayed),
         advice=advice(answers, host_waits(replayed), configuration),
         speculation=speculation(replayed), timelines=gather_timelines(replayed, copies.exposure.steps),
         tables={table: recording.table(table) for table in TABLES},
