@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from ..errors import UsageError
 
@@ -36,18 +35,6 @@ class VllmOptions:
     performance_mode: str | None = None
     blackwell_dc: bool = False
     graphs: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Lookup:
-    """The size that `num_tokens` runs at. `padded` is None and `waste` 0 when it runs eagerly.
-
-    `waste` is the share of the padded tokens that is padding.
-    """
-
-    padded: int | None
-    waste: float
-    reason: Literal["hit", "above_max"]
 
 
 def ladder(maximum: int) -> Sizes:
@@ -120,15 +107,6 @@ def padded_size_table(sizes: Sequence[int]) -> tuple[int, ...]:
     if not ordered:
         return (0,)
     return (0, *(ordered[bisect_left(ordered, n)] for n in range(1, ordered[-1] + 1)))
-
-
-def lookup(sizes: Sequence[int], num_tokens: int) -> Lookup:
-    """Where `num_tokens` (1 or more) runs under the ascending `sizes`: the next captured size, or eagerly above all."""
-    index = bisect_left(sizes, num_tokens)
-    if index == len(sizes):
-        return Lookup(None, 0.0, "above_max")
-    padded = sizes[index]
-    return Lookup(padded, (padded - num_tokens) / padded, "hit")
 
 
 def round_to_decodes(sizes: Sequence[int], decode_tokens: int, max_num_batched_tokens: int) -> Sizes:

@@ -10,7 +10,6 @@ from stepscope.errors import UsageError
 from stepscope.instrumentation.capture_sizes import (
     VllmOptions,
     default_ladder,
-    lookup,
     padded_size_table,
     resolve_sizes,
     round_to_decodes,
@@ -120,29 +119,24 @@ def test_case_37_the_configured_maximum_is_kept(maximum, below):
 
 
 @pytest.mark.parametrize(
-    ("maximum", "num_tokens", "padded", "waste", "reason"),
-    [
-        (12, 9, 12, 0.25, "hit"),
-        (12, 12, 12, 0.0, "hit"),
-        (12, 13, None, 0.0, "above_max"),
-        (42, 41, 42, 1 / 42, "hit"),
-        (16, 9, 16, 0.4375, "hit"),
-    ],
+    ("maximum", "num_tokens", "padded", "waste"),
+    [(12, 9, 12, 0.25), (12, 12, 12, 0.0), (42, 41, 42, 1 / 42), (16, 9, 16, 0.4375)],
 )
-def test_case_37_lookups(maximum, num_tokens, padded, waste, reason):
-    found = lookup(default_ladder(maximum), num_tokens)
-    assert (found.padded, found.waste, found.reason) == (padded, waste, reason)
+def test_case_37_padding(maximum, num_tokens, padded, waste):
+    table = padded_size_table(default_ladder(maximum))
+    assert (table[num_tokens], 1 - num_tokens / table[num_tokens]) == (padded, pytest.approx(waste))
+    # AND one token more than the configured maximum has no size: the dispatcher runs it eagerly (above_max)
+    assert len(table) == maximum + 1
 
 
 @given(st.sets(st.integers(1, 300), min_size=1, max_size=20))
-def test_table_and_lookup_agree_with_the_definition(sizes):
+def test_the_table_agrees_with_the_definition(sizes):
     ordered = tuple(sorted(sizes))
     table = padded_size_table(ordered)
     assert len(table) == ordered[-1] + 1
     assert table[0] == 0
     for n in range(1, ordered[-1] + 1):
-        assert table[n] == min(size for size in ordered if size >= n) == lookup(ordered, n).padded
-    assert lookup(ordered, ordered[-1] + 1).reason == "above_max"
+        assert table[n] == min(size for size in ordered if size >= n)
 
 
 @pytest.mark.parametrize(
