@@ -6,6 +6,7 @@ so ten of them are needed, and a single number decides nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -52,7 +53,7 @@ def _bad(values: Sequence[float | None]) -> Reason | None:
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return Reason.NOT_MEASURED
-    if not all(np.isfinite(value) for value in known):
+    if not all(math.isfinite(value) for value in known):  # whole numbers of any size, too
         return Reason.NOT_FINITE
     return Reason.NOT_POSITIVE if min(known) <= 0 else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -40,7 +41,7 @@ def judge_history_share(
 def _bad(parts: Sequence[Part]) -> Reason | None:
     if any(value is None for part in parts for value in part):
         return Reason.NOT_MEASURED
-    if not all(np.isfinite(value) for part in parts for value in part if value is not None):
+    if not all(math.isfinite(value) for part in parts for value in part if value is not None):
         return Reason.NOT_FINITE
     return Reason.NOT_POSITIVE if any((part or 0) < 0 or (period or 0) <= 0 for part, period in parts) else None
 

@@ -19,11 +19,13 @@ from ...analysis.gate.result import GateResult, Levels, level_of
 from ...analysis.gate.suite import judge_suite
 from ...analysis.gate.verdict import Reason, Verdict
 from ...analysis.history.series import Stored
-from ...analysis.pace import PACE, PERIOD, pipelined
+from ...analysis.pace import IN_FLIGHT, PACE, PERIOD, pipelined
 from ...errors import UsageError
 from ..history.distinct import refuse_copies, refuse_same_paths
 from ..history.store import files_of, read_stored
 
+Named = tuple[str, Iterable[str]]
+"""A point, and the names of its metrics."""
 TIMED = (
     PACE, PERIOD, "preprocess_p50_ns", "forward_p50_ns", "sample_p50_ns",
     "preprocess_span_p50_ns", "forward_span_p50_ns", "sample_span_p50_ns", DEVICE, "table_copy_p50_ns", EXPOSED,
@@ -96,6 +98,7 @@ def _levels(
 
 def _judged(stored: Sequence[Result], head: Result, request: HistoryRequest) -> list[PointVerdict]:
     before = dict.fromkeys(point for result in stored for point in _points(result))
+    names = _names((*stored, head))
     lacking = unmatched(before, _points(head), allow_new=request.allow_new)
     verdicts = [one for one in lacking if one.point not in head.failures]
     for point in _points(head):
@@ -103,15 +106,24 @@ def _judged(stored: Sequence[Result], head: Result, request: HistoryRequest) -> 
             detail = f"head: {head.failures[point]}"
             verdicts.append(PointVerdict(point, ALL, Verdict.ERROR, Reason.ARM_FAILED, detail=detail))
         elif point in before:
-            verdicts += _of_point(point, stored, head, request)
+            verdicts += _of_point((point, names.get(point, ())), stored, head, request)
         else:
-            verdicts += _of_new(point, head, request)
+            verdicts += _of_new((point, names.get(point, ())), head, request)
     return verdicts
 
 
-def _of_new(point: str, head: Result, request: HistoryRequest) -> list[PointVerdict]:
+def _names(results: Iterable[Result]) -> dict[str, dict[str, None]]:
+    """Point -> the metrics that any of `results` names there; found once, since files hold thousands of points."""
+    found: dict[str, dict[str, None]] = {}
+    for result in results:
+        for point, metric in result.values:
+            found.setdefault(point, {})[metric] = None
+    return found
+
+
+def _of_new(at: Named, head: Result, request: HistoryRequest) -> list[PointVerdict]:
     """What is wrong with a point that has nothing to be compared with: it, too, must have been measured."""
-    names = [metric for at, metric in head.values if at == point]
+    point, names = at
     chosen = request.metrics or _chosen(names, point, (), head)
     if not chosen:
         return [PointVerdict(point, ALL, Verdict.ERROR, Reason.NOT_MEASURED, detail="no gated metric")]
@@ -123,8 +135,8 @@ def _points(result: Result) -> dict[str, None]:
     return dict.fromkeys([*(point for point, _ in result.values), *result.failures])
 
 
-def _of_point(point: str, stored: Sequence[Result], head: Result, request: HistoryRequest) -> list[PointVerdict]:
-    names = dict.fromkeys(metric for result in (*stored, head) for at, metric in result.values if at == point)
+def _of_point(at: Named, stored: Sequence[Result], head: Result, request: HistoryRequest) -> list[PointVerdict]:
+    point, names = at
     chosen = request.metrics or _chosen(names, point, stored, head)
     if not chosen:
         return [PointVerdict(point, ALL, Verdict.ERROR, Reason.NOT_MEASURED, detail="no gated metric")]
@@ -134,7 +146,7 @@ def _of_point(point: str, stored: Sequence[Result], head: Result, request: Histo
 def _chosen(names: Iterable[str], point: str, stored: Iterable[Result], head: Result) -> list[str]:
     """Where nobody chooses: what any result has, and one figure for what a step takes."""
     known = [metric for metric in _default(names) if _anywhere(point, metric, stored, head)]
-    both = [{metric: value for (at, metric), value in one.values.items() if at == point} for one in (*stored, head)]
+    both = [{metric: one.values.get((point, metric)) for metric in (PACE, IN_FLIGHT)} for one in (*stored, head)]
     other = PERIOD if any(map(pipelined, both)) else PACE
     return [metric for metric in known if metric != other]
 

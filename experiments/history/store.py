@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -164,9 +164,9 @@ def _stored_trees(store: Path) -> list[Any]:
 def _plain(stored: Stored) -> dict[str, Any]:
     result = stored.result
     points: dict[str, Any] = {name: {"status": "failed", "reason": why} for name, why in result.failures.items()}
-    for point in _points(result):
-        metrics = {metric: _measured(value) for (at, metric), value in result.values.items() if at == point}
-        points[point] = {"status": "ok", "metrics": metrics}
+    for (point, metric), value in result.values.items():
+        if point not in result.failures:
+            points.setdefault(point, {"status": "ok", "metrics": {}})["metrics"][metric] = _measured(value)
     return {"schema": SCHEMA, "commit": stored.commit, "time": stored.time, "env": dict(result.machine),
             "points": points}  # fmt: skip
 
@@ -174,7 +174,3 @@ def _plain(stored: Stored) -> dict[str, Any]:
 def _measured(value: float | None) -> float | None:
     """Not-a-number is no JSON: what it says, that nothing was measured, is null."""
     return value if value is not None and math.isfinite(value) else None
-
-
-def _points(result: Result) -> Iterable[str]:
-    return dict.fromkeys(point for point, _ in result.values if point not in result.failures)
