@@ -8,16 +8,21 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Alone, from a name of bytes that are no UTF-8: no file can hold one, its escape can be anywhere."""
+
 
 def to_json(value: object) -> str:
     """`value` as indented strict JSON; ends with a newline."""
-    return json.dumps(plain(value), allow_nan=False, indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(plain(value), allow_nan=False, indent=1, ensure_ascii=False) + "\n"
+    return _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def plain(value: Any) -> Any:

@@ -24,6 +24,8 @@ _UNITS: dict[str, tuple[str, float]] = {
 """Unit of a metric → OpenMetrics' unit, and what a value is divided by (exact powers of ten, so rounding is once)."""
 _NOT_A_NAME = re.compile("[^a-zA-Z0-9_]")
 
+_OWN = ("perf_gate_run", "perf_gate_run_info", "perf_gate_exit_code", "perf_gate_points", "perf_gate_effect_ratio")
+
 Labels = Mapping[str, str]
 
 
@@ -111,9 +113,10 @@ def _levels(result: GateResult) -> Iterator[_Family]:
 
 
 def _names(metrics: Mapping[str, list[Value]]) -> dict[str, str]:
-    """A family's name for each metric: "period_p50_ns" → "perf_period_p50_seconds". Equal ones get a hash."""
+    """A family's name for each metric: "period_p50_ns" → "perf_period_p50_seconds". Equal ones get a hash, and so does
+    one that is called as the gate's own families or their samples are."""
     plain = {metric: _name(metric, values[0].unit) for metric, values in metrics.items()}
-    seen = Counter(plain.values())
+    seen = Counter([*plain.values(), *_OWN])
     return {metric: _name(metric, metrics[metric][0].unit, tag=True) if seen[name] > 1 else name
             for metric, name in plain.items()}  # fmt: skip
 

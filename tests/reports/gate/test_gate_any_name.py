@@ -177,3 +177,24 @@ def test_a_secret_in_every_text_of_a_result_is_in_no_output():
         assert "postgres" not in text, name
     assert len({point.point for point in clean.suite.points}) == 3
     assert set(clean.levels) <= {(p.point, p.metric) for p in clean.suite.points}
+
+
+def test_a_metric_called_as_the_gates_own_families_are_is_a_family_of_its_own():
+    """GIVEN metrics whose families would be the gate's, WHEN exposed, THEN nothing clashes and no sample is lost."""
+    taken = ["gate_run", "gate_run_info", "gate_exit_code", "gate_points", "gate_effect_share", "gate_ns"]
+    given = result(*(verdict("p", metric) for metric in taken))
+
+    samples = openmetrics(render_openmetrics(given))
+
+    assert {name for name, labels in samples if "stat" not in dict(labels)} == {
+        "perf_gate_run_info", "perf_gate_exit_code", "perf_gate_points", "perf_gate_effect_ratio",
+    }  # fmt: skip
+    assert len({name for name, labels in samples if "stat" in dict(labels)}) == len(taken)
+    assert samples == prometheus(render_prometheus(given))
+
+
+def test_half_a_character_in_a_name_is_an_escape_in_json():
+    """GIVEN a folder whose bytes are no UTF-8, WHEN written as JSON, THEN a file can hold it and a reader has it."""
+    text = FORMATS["json"].write(result(base="checkout:\udcff"))
+
+    assert json.loads(text.encode())["base"] == "checkout:\udcff"
