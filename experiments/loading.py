@@ -15,6 +15,8 @@ from ..errors import UsageError
 
 Tree = dict[str, Any]
 _LARGEST = 2**63 - 1
+_MOST_VALUES = 4_000_000
+"""Of a file, aliases written out: a few lines of YAML can stand for more than any machine holds."""
 _KINDS = {type(None): "nothing", str: "a text", list: "a list"}
 
 
@@ -50,8 +52,10 @@ _Loader.add_implicit_resolver(  # YAML 1.1 reads `1e3` as text, for want of a po
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> Tree:
     tree: Tree = {}
     for key_node, value_node in node.value:
-        key = loader.construct_object(key_node, deep=True)
         line = key_node.start_mark.line + 1
+        if key_node.tag == "tag:yaml.org,2002:merge":
+            raise UsageError(f"line {line}: key '<<' is not taken; write the merged fields out")
+        key = loader.construct_object(key_node, deep=True)
         if not isinstance(key, Hashable) or not isinstance(key, str):
             raise UsageError(f"line {line}: key {key!r} is not a text; quote it")
         if key in tree:
@@ -117,6 +121,16 @@ def refuse_foreign(value: object, where: str) -> None:
         raise UsageError(f"{where}: {_foreign(value)}")
 
 
+def _num_values(value: object, known: dict[int, int]) -> int:
+    """Values in `value` with aliases written out; what stands in many places is gone through once (`known`, by id)."""
+    if not isinstance(value, Mapping | list | tuple):
+        return 1
+    if id(value) not in known:
+        below = value.values() if isinstance(value, Mapping) else value
+        known[id(value)] = 1 + sum(_num_values(one, known) for one in below)
+    return known[id(value)]
+
+
 def _is_foreign(value: object) -> bool:
     if isinstance(value, float):
         return not math.isfinite(value)
@@ -152,6 +166,8 @@ def load_tree(path: Path) -> Tree:
         tree = _parse_toml(text) if path.suffix == ".toml" else _parse_yaml(text)
         if not isinstance(tree, dict):
             raise UsageError(f"holds {_KINDS.get(type(tree), 'a value')}, expected a mapping of fields (key: value)")
+        if _num_values(tree, {}) > _MOST_VALUES:
+            raise UsageError(f"its aliases stand for more than {_MOST_VALUES} values; write out what is meant")
         refuse_foreign(tree, "")
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error

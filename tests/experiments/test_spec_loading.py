@@ -25,6 +25,10 @@ def written(folder: Path, text: str, name: str = "spec.yaml") -> Path:
         ("- a\n", "holds a list, expected a mapping"),
         ("", "holds nothing, expected a mapping"),
         ("a: [1\n", "is not YAML"),
+        ("base: &a {seed: 1}\nworkload:\n  <<: *a\n", "line 3: key '<<' is not taken"),
+        ("a: &a [1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+            f"{new}: &{new} [{', '.join([f'*{old}'] * 8)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+        ), "its aliases stand for more than 4000000 values"),
         ("workload:\n  trace:\n    speed: .nan\n", "workload.trace.speed: nan is not a finite number"),
         ("grid:\n  workload.trace.speed: [1, .inf]\n", "grid.workload.trace.speed[1]: inf is not a finite number"),
     ],
