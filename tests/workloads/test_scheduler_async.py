@@ -134,11 +134,13 @@ def test_blocks_are_hashed_when_their_last_token_is_known(rig, ask) -> None:
     served = rig(block_size=4, **AHEAD)
     served.add(ask("a", 7, 6), ask("b", 8, 1))
     _, first = served.schedule()
-    served.schedule()
-    # THEN its second block, though full, has no name until the token is back
+    _, second = served.schedule()
+    # THEN its second block, though full, has no name until the token is back, and the step that writes it
     pool = served.scheduler._kv.pool
     named = len(pool._key_of)
     served.deliver(first)
+    assert len(pool._key_of) == named
+    served.deliver(second)
     assert len(pool._key_of) == named + 1
 
 

@@ -25,6 +25,8 @@ class SchedulerConfig:
     reserve_output              take the blocks of prompt and output at admission: rows never change afterwards
     num_speculative_tokens      most drafts that a request may bring to a step
     async_scheduling            a request whose token is still in flight is scheduled on: a placeholder stands for it
+    deliver_late                tokens in flight when their request was preempted count, as with vLLM's own worker; off:
+                                they are dropped and sampled again, as in the published figures of `ping_pong`
     kv_groups                   what each KV cache group keeps (see `groups.parse_group`); all take blocks of one pool
     """
 
@@ -42,6 +44,7 @@ class SchedulerConfig:
     reserve_output: bool = False
     num_speculative_tokens: int = 0
     async_scheduling: bool = False
+    deliver_late: bool = False
     kv_groups: tuple[str, ...] = ("full",)
 
     def __post_init__(self) -> None:
@@ -93,7 +96,12 @@ class SchedulerConfig:
     def blocks_for(self, num_tokens: int) -> int:
         """Blocks that a request of `num_tokens` tokens owns at most at a time, in all groups together."""
         sizes = zip(self.groups, self.group_block_sizes, strict=True)
-        return sum(group.most_held(num_tokens, size, self.max_num_batched_tokens) for group, size in sizes)
+        return sum(group.most_held(num_tokens, size, self.max_in_flight) for group, size in sizes)
+
+    @property
+    def max_in_flight(self) -> int:
+        """Tokens that may be scheduled before the first of them has come back: windows keep what they may still see."""
+        return self.max_num_batched_tokens * (2 if self.async_scheduling else 1)
 
 
 def most_behind(num_drafts: int, *, ahead: bool) -> int:

@@ -80,8 +80,10 @@ class StepDraft:
         self.budget -= num_tokens
         state.num_computed = computed = state.num_computed + num_tokens
         state.last_step = self.step
+        state.last_count = num_tokens
         ahead = state.num_placeholders + num_drafts
-        if computed == state.num_tokens + ahead:
+        state.partial = computed < state.num_tokens + ahead
+        if not state.partial:
             state.num_placeholders = ahead + 1
             if num_drafts:
                 state.num_drafts_in_flight += num_drafts

@@ -62,11 +62,12 @@ class KVCache:
         state.capacity = min(len(state.blocks[index]) * self.groups[index].block_size for index in self._paged)
         return added
 
-    def leave_behind(self, state: RequestState) -> None:
-        """Give back the blocks that its sliding windows have passed, drafts in flight being rejected at worst."""
+    def leave_behind(self, state: RequestState, num_computed: int) -> None:
+        """Give back the blocks that its sliding windows have passed with `num_computed` tokens, none of them in flight:
+        drafts there may be rejected.
+        """
         for index in self._windowed:
-            known = state.num_computed - state.num_drafts_in_flight
-            self.groups[index].leave_behind(state.blocks[index], known)
+            self.groups[index].leave_behind(state.blocks[index], num_computed)
 
     def prepare(self, state: RequestState) -> None:
         """Hash its prompt ahead of time, where hashes will be asked for."""
@@ -116,7 +117,7 @@ class KVCache:
 
     def _needed(self, hit: PrefixHit, now: int, later: int) -> int:
         """Blocks that are taken for `now` tokens, or will have been for `later`, whichever is more, group by group."""
-        budget, needed = self._config.max_num_batched_tokens, 0
+        budget, needed = self._config.max_in_flight, 0
         for group, row in zip(self.groups, hit.rows, strict=True):
             held = group.spec.most_held(later, group.block_size, budget)
             then = min(group.blocks_for(later) - len(row), held)

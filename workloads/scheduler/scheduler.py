@@ -12,7 +12,17 @@ from .config import SchedulerConfig
 from .draft import StepDraft
 from .kv_cache import KVCache
 from .limits import token_limit
-from .speculation import NO_DRAFTS, Drafts, check_sampled, drop_drafts, settle, take_drafts, within_model_len
+from .prefill_cadence import PrefillCadence
+from .speculation import (
+    NO_DRAFTS,
+    Drafts,
+    check_accepted,
+    check_sampled,
+    drop_drafts,
+    settle,
+    take_drafts,
+    within_model_len,
+)
 from .state import NEVER, RequestState
 
 
@@ -32,6 +42,7 @@ class Scheduler:
     def __init__(self, config: SchedulerConfig) -> None:
         self.config = config
         self._async = config.async_scheduling
+        self._late = self._async or config.num_speculative_tokens > 0  # blocks may become known when tokens come back
         self._kv = KVCache(config)
         self._waiting: deque[RequestState] = deque()
         self._running: list[RequestState] = []
@@ -45,7 +56,7 @@ class Scheduler:
         self._reset: list[str] = []  # preempted by forced_reset, told by the next delta
         self._next_step = 0
         self._last_update = -1
-        self._last_prefill_step = -config.prefill_schedule_interval
+        self._cadence = PrefillCadence(config.prefill_schedule_interval)
 
     @property
     def num_unfinished(self) -> int:
@@ -70,7 +81,7 @@ class Scheduler:
         False while everybody waits for a token in flight: then collect one first.
         """
         room = len(self._running) < self.config.max_num_seqs and self.num_free_blocks
-        if self._finished or self._reset or (self._waiting and room):
+        if self._finished or self._reset or (room and not all(self._awaits_late(state) for state in self._waiting)):
             return True
         before = self._next_step - 1
         return any(
@@ -94,10 +105,11 @@ class Scheduler:
     def schedule(self) -> StepDelta:
         """The next step. It may schedule nothing, and still tell of finished or preempted requests."""
         draft = StepDraft(self._next_step, self.config.max_num_batched_tokens, self._next_drafts)
-        prefill = self._prefill_allowed()
-        self._schedule_running(draft, prefill)
-        if prefill and not draft.preempted:
-            self._admit(draft)
+        held = self._cadence.holds(self._running)
+        self._schedule_running(draft, held)
+        if not draft.preempted:
+            self._admit(draft, held)
+        self._cadence.note(bool(draft.scheduled))
         self._check_progress(draft)
         self._covered[draft.step] = draft.covered
         self._drafted[draft.step] = draft.drafts
@@ -115,8 +127,9 @@ class Scheduler:
         """Take the tokens that became visible; end what is answered in full. Returns the tokens that were taken.
 
         Dropped is what comes too late: the request has ended meanwhile (a stop token is noticed when it comes back, and
-        one more was sampled behind it), or it was preempted, and samples the token again after the resume. Cut off is
-        what was accepted behind the request's end.
+        one more was sampled behind it), or it was preempted, and samples the token again after the resume. With
+        `deliver_late` a request preempted for want of blocks takes its tokens while it waits; after a forced reset it
+        does not. Cut off is what was accepted behind the request's end.
         """
         self.ended = {}
         cut: dict[str, tuple[int, ...]] = {}  # what was taken of the tokens, where that isn't all
@@ -127,8 +140,12 @@ class Scheduler:
             if state is None or step < state.valid_from_step:
                 cut[req_id] = ()
                 continue
+            if step <= state.stale_through:
+                late = self.config.deliver_late
+                cut[req_id] = self._take_late(state, tokens, drafted.get(req_id, NO_DRAFTS), step) if late else ()
+                continue
             if not drafted and state.num_placeholders and len(tokens) == 1:
-                self._take_one(state, tokens[0])
+                self._take_one(state, tokens[0], step)
                 continue
             kept = self._take(state, tokens, drafted.get(req_id, NO_DRAFTS), step)
             if kept is not tokens:
@@ -143,7 +160,7 @@ class Scheduler:
             return result.sampled
         return {req_id: kept for req_id, tokens in result.sampled.items() if (kept := cut.get(req_id, tokens))}
 
-    def _take_one(self, state: RequestState, token: int) -> None:
+    def _take_one(self, state: RequestState, token: int, step: int) -> None:
         """The common case of `_take`: one token, no drafts."""
         state.num_placeholders -= 1
         place = state.num_tokens
@@ -151,8 +168,8 @@ class Scheduler:
         state.num_tokens = place = place + 1
         if place >= state.limit or (state.stops and token in state.stops):
             self.ended[state.req_id] = state.limit - place
-        if self._async and place >= state.num_cached_tokens + self._kv.grain:
-            self._kv.remember(state, state.num_computed)  # a block may have waited for its last token
+        if self._late and place >= state.num_cached_tokens + self._kv.grain:
+            self._kv.remember(state, state.settled(step))  # a block may have waited for its last token
 
     def _take(self, state: RequestState, tokens: tuple[int, ...], drafts: Drafts, step: int) -> tuple[int, ...]:
         """Append the tokens of one request, up to its end; returns those that were taken, the same tuple if all."""
@@ -161,16 +178,27 @@ class Scheduler:
         before = state.num_tokens
         if state.append(tokens):
             self.ended[state.req_id] = state.limit - state.num_tokens
-        if self._async and state.num_tokens >= state.num_cached_tokens + self._kv.grain:
-            self._kv.remember(state, state.num_computed)  # a block may have waited for its last token
         taken = state.num_tokens - before
+        if self._late and state.num_tokens >= state.num_cached_tokens + self._kv.grain:
+            # a block may have waited for its last token; drafts behind the request's end do not count
+            self._kv.remember(state, state.settled(step) - (len(tokens) - taken))
         return tokens if taken == len(tokens) else tokens[:taken]
+
+    def _take_late(self, state: RequestState, tokens: tuple[int, ...], drafts: Drafts, step: int) -> tuple[int, ...]:
+        """Tokens that were in flight when their request was preempted: they are its next ones, and no count knows them
+        any more.
+        """
+        check_accepted(state, len(tokens), drafts, step)
+        before = state.num_tokens
+        if state.append(tokens):
+            self.ended[state.req_id] = state.limit - state.num_tokens
+        return tokens[: state.num_tokens - before]
 
     def _take_drafts(self, result: StepResult) -> None:
         """What the worker proposes for the next step of each request."""
         for req_id, proposed in result.drafts.items():
             state = self._states.get(req_id)
-            if state is not None and result.step >= state.valid_from_step:
+            if state is not None and result.step >= state.valid_from_step and result.step > state.stale_through:
                 state.drafts = proposed
 
     def forced_reset(self) -> None:
@@ -181,13 +209,13 @@ class Scheduler:
         """
         while self._running:
             victim = self._running.pop()
-            self._preempt(victim)
+            self._preempt(victim, drop=True)
             self._reset.append(victim.req_id)
         for state in self._waiting:
             state.last_step = NEVER
         self._kv.pool.forget_all()
 
-    def _schedule_running(self, draft: StepDraft, prefill: bool) -> None:
+    def _schedule_running(self, draft: StepDraft, held: bool) -> None:
         index, running, ahead, grain, before = 0, self._running, self._async, self._kv.grain, draft.step - 1
         while index < len(running) and draft.budget > 0:
             state = running[index]
@@ -199,19 +227,18 @@ class Scheduler:
             count = state.num_tokens + state.num_placeholders - state.num_computed + len(state.drafts)
             if count != 1:
                 count = self._chunk(within_model_len(state, count, self.config.max_model_len), draft.budget)
-            if count <= 0 or (not prefill and state.is_prefilling):
+            if count <= 0 or (held and state.partial):
                 continue  # no room is left, if all drafts in flight are accepted; or this is a step without prefill
             end = state.num_computed + count
             if self._kv.has_windows:
-                self._kv.leave_behind(state)
+                self._kv.leave_behind(state, state.settled(self._last_update))
             added = () if end <= state.capacity else self._grow(state, end, draft)
             if added is None:
                 return  # it preempted itself, and it was the last in the list
+            self._cadence.prefill |= state.partial
             draft.add_known(state, count, added, take_drafts(state, end) if state.drafts else NO_DRAFTS)
             if state.num_tokens >= state.num_cached_tokens + grain <= end:
                 self._kv.remember(state, end)
-            if state.num_computed <= state.num_prompt:
-                self._last_prefill_step = draft.step
 
     def _goes_on(self, state: RequestState, before: int) -> bool:
         """Whether a request whose token is in flight may be scheduled on top of it: not when that token is known to be
@@ -231,23 +258,45 @@ class Scheduler:
                 return None
         return added
 
-    def _admit(self, draft: StepDraft) -> None:
-        config = self.config
-        while self._waiting and draft.budget > 0 and len(self._running) < config.max_num_seqs:
-            state = self._waiting[0]
-            hit = self._kv.find_prefix(state)
-            left = state.num_tokens - hit.num_tokens
-            count = self._chunk(left, draft.budget)
-            if not config.enable_chunked_prefill and left > draft.budget:
-                return
-            keep_free = config.watermark_blocks if self._running else 0
-            if not self._kv.admit(state, hit, hit.num_tokens + count, keep_free):
-                return
-            self._waiting.popleft()
-            self._running.append(state)
-            draft.add_admitted(state, count)
-            self._kv.remember(state, state.num_computed)
-            self._last_prefill_step = draft.step
+    def _admit(self, draft: StepDraft, held: bool) -> None:
+        """Waiting requests in order, up to the first that does not fit; those whose tokens are still to come are passed
+        over and keep their places.
+        """
+        passed: list[RequestState] = []
+        while self._waiting and draft.budget > 0 and len(self._running) < self.config.max_num_seqs:
+            if self._awaits_late(self._waiting[0]):
+                passed.append(self._waiting.popleft())
+            elif not self._admit_first(draft, held):
+                break
+        if not held:
+            self._cadence.backed_up = bool(self._waiting)
+        self._waiting.extendleft(reversed(passed))
+
+    def _admit_first(self, draft: StepDraft, held: bool) -> bool:
+        """The head of the queue enters the batch, or nothing happens and False."""
+        config, state = self.config, self._waiting[0]
+        hit = self._kv.find_prefix(state)
+        left = state.num_tokens - hit.num_tokens
+        if held and left > 1:
+            return False
+        count = self._chunk(left, draft.budget)
+        if not config.enable_chunked_prefill and left > draft.budget:
+            return False
+        keep_free = config.watermark_blocks if self._running else 0
+        if not self._kv.admit(state, hit, hit.num_tokens + count, keep_free):
+            return False
+        self._waiting.popleft()
+        self._running.append(state)
+        draft.add_admitted(state, count)
+        self._kv.remember(state, state.num_computed)
+        self._cadence.prefill |= left > 1
+        return True
+
+    def _awaits_late(self, state: RequestState) -> bool:
+        """Steps that scheduled it before it was preempted are in flight: resumed now, it would sample anew what one of
+        them may bring.
+        """
+        return state.stale_through > self._last_update
 
     def _chunk(self, left: int, budget: int) -> int:
         """How many of `left` tokens a request gets: the threshold shares the budget, unless nobody shares it."""
@@ -256,27 +305,32 @@ class Scheduler:
             left = threshold
         return min(left, budget)
 
-    def _prefill_allowed(self) -> bool:
-        """False in the steps between prefills that `prefill_schedule_interval` asks for, if a decode can run."""
-        if self._next_step - self._last_prefill_step >= self.config.prefill_schedule_interval:
-            return True
-        return all(state.is_prefilling for state in self._running)
+    def _preempt(self, state: RequestState, drop: bool = False) -> None:
+        """Recompute later: blocks go back, the history stays, it waits before all others.
 
-    def _preempt(self, state: RequestState) -> None:
-        """Recompute later: blocks go back, the history stays, it waits before all others."""
+        `drop`: what is in flight does not count, so that it may be resumed at once. Still in flight when it is
+        preempted again, that stays so for all of it: its places have been sampled anew.
+        """
         self._kv.release(state)
         drop_drafts(state)
-        state.valid_from_step = self._next_step
+        if drop or state.dropped_through > self._last_update:
+            state.valid_from_step = self._next_step
+            state.dropped_through = max(state.dropped_through, state.last_step)
+            state.stale_through = NEVER
+        else:
+            state.stale_through = state.last_step
         self._waiting.appendleft(state)
 
     def _end(self, ended: Collection[str]) -> None:
         """Free in scheduling order, not in the order of the result: the order of reuse must not depend on rows."""
-        for state in self._running:
+        for state in (*self._running, *self._waiting):
             if state.req_id in ended:
                 self._kv.release(state)
                 del self._states[state.req_id]
                 self._finished.append(state.req_id)
         self._running = [state for state in self._running if state.req_id not in ended]
+        if any(state.req_id in ended for state in self._waiting):
+            self._waiting = deque(state for state in self._waiting if state.req_id not in ended)
 
     def _check_progress(self, draft: StepDraft) -> None:
         """A step that moves nothing while no result is awaited would repeat for ever: a token was not delivered."""

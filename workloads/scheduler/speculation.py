@@ -38,6 +38,11 @@ def check_sampled(state: RequestState, num_sampled: int, drafts: Drafts, step: i
     if not state.num_placeholders:
         detail = f"{state.req_id} sampled with {state.num_computed} of {state.num_tokens} tokens computed"
         raise BrokenInvariant("sampled_when_covered", step, detail)
+    check_accepted(state, num_sampled, drafts, step)
+
+
+def check_accepted(state: RequestState, num_sampled: int, drafts: Drafts, step: int) -> None:
+    """A step shows a token, and at most all of its drafts before it. Raises BrokenInvariant."""
     if not 1 <= num_sampled <= len(drafts) + 1:
         detail = f"{state.req_id} shows {num_sampled} tokens of a step that verified {len(drafts)} drafts"
         raise BrokenInvariant("accepted_within_drafts", step, detail)

@@ -22,7 +22,11 @@ class RequestState:
     num_drafts_in_flight  drafts among the tokens in flight
     num_computed     tokens whose KV is written, or will be by the steps already scheduled
     last_step        the last step that scheduled it, NEVER before the first and after a forced reset
-    valid_from_step  results of earlier steps were in flight when it was preempted: their tokens are dropped
+    last_count       the tokens that it scheduled
+    partial          the last step that scheduled it did not compute it to its end
+    stale_through    the last step in flight when it was preempted for want of blocks: its tokens still come
+    valid_from_step  results of earlier steps were in flight at a forced reset: their tokens are dropped
+    dropped_through  the last of those
     started          it has been sent to the worker before: coming back it is resumed, not new
     """
 
@@ -30,7 +34,9 @@ class RequestState:
         "blocks",
         "capacity",
         "drafts",
+        "dropped_through",
         "keys",
+        "last_count",
         "last_step",
         "limit",
         "num_cached_tokens",
@@ -39,8 +45,10 @@ class RequestState:
         "num_placeholders",
         "num_prompt",
         "num_tokens",
+        "partial",
         "req_id",
         "request",
+        "stale_through",
         "started",
         "stops",
         "tokens",
@@ -64,14 +72,17 @@ class RequestState:
         self.capacity = 0  # tokens that `blocks` hold
         self.num_cached_tokens = 0  # their full blocks can be found by content
         self.last_step = NEVER
+        self.last_count = 0
+        self.partial = False
+        self.stale_through = NEVER
         self.valid_from_step = valid_from_step
+        self.dropped_through = NEVER
         self.started = False
         self.stops = request.stop_token_ids
 
-    @property
-    def is_prefilling(self) -> bool:
-        """Part of the prompt is still to be computed."""
-        return self.num_computed < self.num_prompt
+    def settled(self, step: int) -> int:
+        """Computed tokens when `step` has come back: all but those of a step in flight behind it."""
+        return self.num_computed - (self.last_count if self.last_step > step else 0)
 
     def history(self) -> TokenIds:
         """All its tokens so far, int32 [num_tokens]. Never written again, so it may be handed out."""
