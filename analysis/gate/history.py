@@ -18,6 +18,9 @@ from .pairs import Floats
 from .point import Figures, PointVerdict
 from .verdict import Reason, Verdict
 
+_OTHER_SCALE = float(np.log(100))
+"""No step became a hundred times faster, but nanoseconds are written as microseconds: that is no pass."""
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -63,6 +66,8 @@ def _verdict(count: int, logs: Floats, effect: float, limits: Limits) -> tuple[V
         return Verdict.INCONCLUSIVE, Reason.SINGLE_NUMBER if count == 1 else Reason.SHORT_HISTORY
     if not np.ptp(logs) > 0:
         return Verdict.INCONCLUSIVE, Reason.NO_VARIATION
+    if effect < -_OTHER_SCALE:
+        return Verdict.INCOMPARABLE, Reason.OTHER_SCALE
     far, least = reach(logs, limits.confirm_confidence), np.log1p(limits.min_effect)
     if effect > far and effect >= least:
         return Verdict.FAIL, Reason.SLOWER_THAN_HISTORY

@@ -65,6 +65,7 @@ class Reason(Enum):
     OTHER_WORK = "other_workload"
     NOT_IN_BASE = "not_in_base"
     NO_STORED_PACE = "no_stored_pace"
+    OTHER_SCALE = "other_scale"
     NO_COMMON_POINTS = "no_common_points"
     # not measured
     NOT_IN_HEAD = "not_in_head"

@@ -45,6 +45,7 @@ MEANINGS: Mapping[Reason, str] = {
     Reason.UNKNOWN_MACHINE: "one side does not say which machine it was measured on",
     Reason.OTHER_WORK: "the two sides did different work",
     Reason.NOT_IN_BASE: "only the head has the point; --allow-new takes it for new",
+    Reason.OTHER_SCALE: "a hundredth of what it was, or less: another unit, or not the same thing; look at both files",
     Reason.NO_STORED_PACE: "stored results of earlier versions know single periods, no pace of pipelined steps;"
     " store new ones",
     Reason.NO_COMMON_POINTS: "the two sides share no point",

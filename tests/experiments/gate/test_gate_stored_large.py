@@ -57,3 +57,16 @@ def test_a_whole_number_beyond_64_bits_is_a_time_like_any_other():
     assert judge_history("p", "period_p50_ns", [*before, new], 1000.0, Limits()).verdict is Verdict.INCONCLUSIVE
     parts = [(time / 10, time) for time in before]
     assert judge_history_share("p", "exposed_p50_ns", parts, (new, new), Limits()).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize(
+    ("new", "reason"), [(1.0, Reason.OTHER_SCALE), (1e-300, Reason.OTHER_SCALE), (20.0, Reason.FASTER)]
+)
+def test_a_time_in_another_unit_is_no_improvement(new, reason):
+    """GIVEN 1,000 ns before and 1 now, WHEN judged, THEN it is not compared; twenty times faster may be true."""
+    before = [1000.0 + at for at in range(10)]
+
+    found = judge_history("p", "period_p50_ns", before, new, Limits())
+
+    assert found.reason is reason
+    assert (found.verdict is Verdict.PASS) == (reason is Reason.FASTER)
