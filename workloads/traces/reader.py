@@ -96,7 +96,11 @@ def _choose(path: Path, asked: str | None, container: str, names: list[str]) -> 
         found = detect(container, names)
         if found is None:
             told = ", ".join(names[:8])
-            raise UsageError(f"trace {path}: unknown columns {told}; known formats are {', '.join(FORMATS)}")
+            raise UsageError(
+                f"trace {path}: unknown columns {told}; known formats are {', '.join(FORMATS)};"
+                " to write one of your own, name the columns arrived_at (in seconds), num_prefill_tokens and"
+                " num_decode_tokens"
+            )
         return found
     if asked not in FORMATS:
         raise UsageError(f"trace {path}: format {asked!r} is unknown; known ones are {', '.join(FORMATS)}")
