@@ -69,6 +69,12 @@ FORMATS = {
             "kvcache-ai/Mooncake, Apache-2.0 (FAST'25)",
         ),
         TraceFormat(
+            "mooncake_short",
+            "jsonl",
+            Columns(time="timestamp", unit_ns=1_000_000, prompt="input_length", output="output_length"),
+            "Mooncake's form without hashes, as AIPerf takes it (times in ms); licence of its own source",
+        ),
+        TraceFormat(
             "vidur",
             "csv",
             Columns(time="arrived_at", unit_ns=NS_PER_S, prompt="num_prefill_tokens", output="num_decode_tokens"),
@@ -89,13 +95,14 @@ _BAILIAN_ONLY = "chat_id"
 def detect(container: str, names: Iterable[str]) -> TraceFormat | None:
     """The format of a file with these column names (CSV header, keys of the first JSON line), or None.
 
-    Mooncake and Bailian share their names but not their units; only Bailian numbers its chats.
+    Mooncake and Bailian share their names but not their units; only Bailian numbers its chats. Without hashes, numbered
+    chats are of neither: their unit is not known.
     """
     present = frozenset(names)
     for fmt in FORMATS.values():
         if fmt.container != container or not fmt.columns.required <= present:
             continue
-        if fmt.name == "bailian" and _BAILIAN_ONLY not in present:
+        if (fmt.name == "bailian") != (_BAILIAN_ONLY in present) and fmt.name in ("bailian", "mooncake_short"):
             continue
         return fmt
     return None
