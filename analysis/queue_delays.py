@@ -55,11 +55,13 @@ class QueueDelays:
 
     def reason(self) -> str | None:
         """Why a figure is null, with the bound of the median; None where every copy has a delay."""
-        if not self.early:
+        most_ns = median(self.most)
+        if not self.early or most_ns is None:
             return None
+        most_us = -(-most_ns // 100) / 10  # a bound is rounded upwards
         return (
             f"{self.early} of {len(self.values)} copies began before their call returned, or within the times' error"
-            f" of it; the median is at most {median(self.most)} ns"
+            f" of it; the median is at most {most_us:.1f} µs"
         )
 
 

@@ -41,7 +41,7 @@ def test_the_summary_says_how_much_it_is_at_most(source) -> None:
     assert found.metrics["queue_delay_p50_ns"] is None
     assert found.reasons["queue_delay_p50_ns"] == (
         "2 of 3 copies began before their call returned, or within the times' error of it;"
-        " the median is at most 126 ns"
+        " the median is at most 0.2 µs"
     )
 
 
