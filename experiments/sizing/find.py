@@ -99,7 +99,7 @@ def find_sizes(request: SizesRequest, watch: SizesWatch = UNWATCHED) -> SizesVie
     chosen = judge_arm("optimal", best.sizes, rest, source.costs)
     arms = [judge_arm(name, sizes, rest, source.costs) for name, sizes in ladders.items()]
     shares = f"{len(head.tokens)} to choose by, {len(rest.tokens)} to judge on"
-    eager = f"{stream.left_out} run eagerly whatever is captured (above {reach} tokens, or not for graphs)"
+    eager = f"{stream.left_out} more in no figure: eager whatever is captured (above {reach} tokens, or not for graphs)"
     gains = [predicted_gain(chosen, arm, rest, source.costs) for arm in arms]
     view = SizesView(
         chosen=chosen, arms=arms, predicted=gains, unbeaten=_unbeaten(chosen, arms, gains, limits),
