@@ -19,6 +19,7 @@ from ...analysis.gate.result import GateResult
 from ...analysis.gate.suite import judge_suite
 from ...analysis.gate.verdict import Reason
 from ...instrumentation.telemetry import TelemetrySampler
+from ..interrupt import terminable
 from .announce import announced, counted, told_time
 from .arms import program
 from .calibrations import Book, open_book, work_of
@@ -75,13 +76,14 @@ def benched(request: GateRequest) -> Iterator[Bench]:
     scratch = Path(tempfile.mkdtemp(prefix="perf-gate-"))
     sampler = TelemetrySampler()
     try:
-        programs = {}
-        for arm in request.arms:
-            (scratch / arm.name).mkdir()
-            programs[arm.name] = program(arm, scratch / arm.name)
-        watch = Watch(sampler, device=True)
-        named = frozenset(path for arm in request.arms for path in arm.switches)
-        yield Bench(programs, points, request.blocks, request.limits.pairs, scratch, watch, named=named)
+        with terminable():
+            programs = {}
+            for arm in request.arms:
+                (scratch / arm.name).mkdir()
+                programs[arm.name] = program(arm, scratch / arm.name)
+            watch = Watch(sampler, device=True)
+            named = frozenset(path for arm in request.arms for path in arm.switches)
+            yield Bench(programs, points, request.blocks, request.limits.pairs, scratch, watch, named=named)
     finally:
         sampler.close()
         shutil.rmtree(scratch, ignore_errors=True)
