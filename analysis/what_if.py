@@ -119,9 +119,11 @@ def untied_reason(line: Timeline, steady: LongArray) -> str:
 def period_change(process: Process, line: Timeline, replayed: Replay) -> tuple[Number | None, str | None]:
     """By how much the steady period is shorter in `replayed`, or None and the reason.
 
-    The difference of the paces (`pace`) of each block of steady steps that follow one another, and of the blocks the
-    median: a step that the machine disturbed in a call that the change leaves out must not speak for all. Where each
-    step waits for its own tokens a pace is the median period.
+    The pace (`pace`) of what each step is shorter by, over each block of steady steps that follow one another, and of
+    the blocks the median: a step that the machine disturbed in a call that the change leaves out must not speak for
+    all. Where each step waits for its own tokens a pace is the median. Not the difference of two paces: where steps of
+    several kinds take turns (replayed and eager, of few tokens and of many), a little less in each of them can make the
+    median step another kind's, and the difference of medians was 1.9 ms for a copy of 3 us.
     """
     steady = steady_steps(process, line)
     if len(steady) < LEAST_STEPS:
@@ -132,7 +134,7 @@ def period_change(process: Process, line: Timeline, replayed: Replay) -> tuple[N
     after = np.diff(line.step_starts(replayed))
     window = window_of(steps_in_flight(process))
     blocks = np.split(steady, np.flatnonzero(np.diff(steady) > 1) + 1)
-    changes = [_pace(before[block], window) - _pace(after[block], window) for block in blocks]
+    changes = [_pace((before - after)[block], window) for block in blocks]
     return exact(statistics.median(changes)), None
 
 

@@ -53,3 +53,16 @@ def test_it_is_null_where_one_of_them_does_not_tell(lab, missing):
         first = arm(lab, "skip")
     assert commit_step(first.recording(), last.recording()) is None
     assert commit_step(first.recording(), last.recording(), "ids") is None
+
+
+def test_a_call_that_was_held_up_in_a_step_of_one_kind_does_not_tell_how_kinds_differ(lab):
+    # GIVEN short and long steps by turns, five and four of them counted, and a short one whose call took 3,000 more
+    made = lab()
+    for number in range(12):
+        with made.step(number):
+            with made.span(RANGE, "range"):
+                table = (made.copy("block_table", 3, cost=CALL + (3000 if number == 6 else 0)),)
+            made.host(2600 if number % 2 else 600)
+            made.wait(made.launch("forward", 400, kind="graph", consumes=table))
+    # THEN the call, not what lies between a long step and a short one, of which there is one more without the call
+    assert exposure(made.recording()).commit_step_ns == CALL
