@@ -221,6 +221,7 @@ def main() -> None:
         for key in list(arms) if number % 2 else list(arms)[::-1]:
             found[key].append(arms[key].block())
     for package in packages:
+        print(f"{package:18}none    {interval(found[package, 'none'])[0]:7.1f} us a step, stages and all")
         for arm in ARMS[1:]:
             pairs = zip(found[package, arm], found[package, "none"], strict=True)
             cost, low, high = interval([one - bare for one, bare in pairs])

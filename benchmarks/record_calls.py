@@ -5,7 +5,7 @@
     driver   the lane in C, which calls the driver; its function is one of libc that does nothing
 
 Blocks of 100 records take turns; a figure is the median over rounds of the time of a record, less that of the loop,
-with its 95 % interval; `warm` back to back, `cold` behind three small torch operations each, among 3,000 stamps.
+with its 95 % interval; `warm` back to back, `cold` behind three small torch operations each, among 6,000 stamps.
 
     python benchmarks/record_calls.py
 """
@@ -13,6 +13,7 @@ with its 95 % interval; `warm` back to back, `cold` behind three small torch ope
 from __future__ import annotations
 
 import gc
+import os
 import statistics
 import time
 from collections import deque
@@ -21,6 +22,7 @@ from typing import Any
 
 import torch
 from probe_calls import STRCMP, IdleEvent, IdleStream, small_torch
+from stepscope.instrumentation.probe.native import EVENTS_SWITCH
 from stepscope.runner.devices import cuda_native
 from stepscope.runner.devices.cuda_events import BACKLOG, EventTimeline
 
@@ -29,6 +31,7 @@ RECORDS = 100
 
 def make_lane(way: str) -> Any:
     """The lane of a timeline of its own, whose pool is full."""
+    os.environ[EVENTS_SWITCH] = "1"
     cuda_native.driver_record = lambda: STRCMP if way == "driver" else 0  # type: ignore[assignment]
     line: Any = EventTimeline(IdleStream.device, IdleEvent, worker=False)  # type: ignore[arg-type]
     stream: Any = IdleStream()

@@ -1,4 +1,9 @@
-"""What recording an event costs the host: by torch, and by the driver's own call through ctypes.
+"""What recording an event costs the host: by torch, by the driver's own call through ctypes, and as a stamp of a lane.
+
+    torch     the event's own `record`
+    driver    cuEventRecord through ctypes
+    python    `PythonLane.record`: torch's call, and what a stamp costs around it
+    c         the lane in C, which calls cuEventRecord: what a step pays
 
 Between two records stand four launches, as in a step, and each event comes out of a pool of 2,000 that have not been
 touched for a while. Blocks of ten take turns; the figure is the median over rounds of (block - block without records),
@@ -14,10 +19,13 @@ import gc
 import os
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from stepscope.instrumentation.probe.native import EVENTS_SWITCH, look
+from stepscope.runner.devices import cuda_events, cuda_native
 
 NUM_EVENTS = 2_000
 EVENT = torch.cuda.Event.__bases__[0]
@@ -55,6 +63,32 @@ def pools(stream: torch.cuda.Stream) -> tuple[list[Any], list[Any]]:
     return plain, named
 
 
+def make_lane(stream: torch.cuda.Stream, make_pool: Callable[[Any], Any]) -> Any:
+    """A lane whose pool is as large as the others'."""
+    cuda_events.POOL_SIZE = NUM_EVENTS
+    cuda_events.make_pool = make_pool
+    line = cuda_events.EventTimeline(stream.device, worker=False)
+    line.start(stream)
+    return line.lane(stream)
+
+
+def make_lanes(stream: torch.cuda.Stream) -> tuple[Any, Any]:
+    """In Python and in C."""
+    os.environ[EVENTS_SWITCH] = "1"
+    if (why := look()[1]) or not cuda_native.driver_record():
+        raise SystemExit(f"no lane in C: {why or 'no driver'}")
+    in_c = make_lane(stream, cuda_native.make_pool)
+    return make_lane(stream, lambda new_event: deque()), in_c
+
+
+def give_back(lane: Any) -> None:
+    """Where the pool would run dry: all of its events, so that those recorded longest ago come last."""
+    if len(lane.timeline.pool) < 10:
+        for stamp in lane.waiting:
+            lane.timeline.pool.append(stamp.event)
+        lane.waiting.clear()
+
+
 def show(state: str, found: dict[str, list[float]]) -> None:
     """One line a way."""
     for name, blocks in found.items():
@@ -78,10 +112,13 @@ def main() -> None:
         if driver(event.handle, target):
             raise SystemExit("the driver refused to record")
 
+    in_python, in_c = make_lanes(stream)
     ways: dict[str, tuple[Callable[[Any], object], list[Any]]] = {
         "none": (lambda event: None, plain),
         "torch": (lambda event: event.record(stream), plain),
         "driver": (by_driver, named),
+        "python": (lambda event: in_python.record(time.perf_counter_ns()), plain),
+        "c": (lambda event: in_c.record(time.perf_counter_ns()), plain),
     }
     at = dict.fromkeys(ways, 0)
 
@@ -98,6 +135,8 @@ def main() -> None:
             record(event)
         took_ns = (time.perf_counter_ns() - begin) / len(part)
         torch.cuda.synchronize()
+        for lane in (in_c, in_python):
+            give_back(lane)
         return took_ns
 
     gc.collect()

@@ -26,6 +26,10 @@ from .step import Step, StepFigures
 
 SWITCH = "STEPSCOPE_NATIVE_PROBE"
 """Environment variable; "0": do it in Python."""
+EVENTS_SWITCH = "STEPSCOPE_NATIVE_EVENTS"
+"""Environment variable; "1": the `cuda` device records its events in C, too. Not the rule before a GPU has said what it
+gains (docs/decisions/0005).
+"""
 SOURCE = Path(__file__).with_name("hot_path.c")
 _HEADERS = ("notes", "timed_call", "step_times", "event_pool", "stamp_lane")
 _SOURCES = (SOURCE, *(SOURCE.with_name(f"{name}.h") for name in _HEADERS))
@@ -54,6 +58,11 @@ class NativeCalls:
 def step_type(module: Any) -> type[Step]:
     """What stands in for `Step`: its times are kept in C."""
     return cast(type[Step], type("NativeStep", (module.Step, StepFigures), {"__doc__": StepFigures.__doc__}))
+
+
+def native_events() -> Any | None:
+    """The module, where events are recorded in C."""
+    return native() if os.environ.get(EVENTS_SWITCH) == "1" else None
 
 
 def native() -> Any | None:

@@ -24,16 +24,18 @@ from .cuda_native import make_lane, make_pool
 
 EVENT: type[torch.cuda.Event] = torch.cuda.Event.__bases__[0]
 """What torch.cuda.Event wraps in Python to fill in defaults; nobody here needs them, and each frame costs."""
-POOL_SIZE = 4096
-"""About as many as host-bound steps record between two readings of the ledger."""
+BACKLOG = 6144
+"""Stamps that may wait to be read before somebody has to read them, wait for the device or not: as many as host-bound
+steps of 12 record between two readings of the ledger. It was 3072: four of ten such steps then read in the step.
+"""
+POOL_SIZE = BACKLOG + 256
+"""Events at hand before the first step; the driver's own part of one is made when it is first recorded."""
 REBASE_NS = 1_000_000_000
 """elapsed_time is a float32 of milliseconds: its step is 0.06 us at 1 s, 62 us at 600 s. So the anchor moves along."""
 POLL_S = 0.05
 WORKER_AGE_NS = 500_000_000
 """How long the worker leaves an event to its owner: while it reads it holds the interpreter's lock."""
 WATCHDOG_NS = 60_000_000_000
-BACKLOG = POOL_SIZE * 3 // 4
-"""Stamps that may wait to be read before somebody has to read them, wait for the device or not."""
 
 
 @dataclass(slots=True)
@@ -78,11 +80,12 @@ class EventTimeline:
     def start(self, stream: torch.cuda.Stream) -> None:
         """Fill the pool, record the first anchor and wait for it. Once, before the first step.
 
-        All events are recorded: torch makes them then only, which else steps would pay for.
+        Events that C will record are recorded here first: only then torch makes them.
         """
         for _ in range(POOL_SIZE):
             event = self.new_event()
-            event.record(stream)
+            if not isinstance(self.pool, deque):
+                event.record(stream)
             self.pool.append(event)
         event = self.new_event()
         event.record(stream)

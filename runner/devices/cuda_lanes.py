@@ -1,7 +1,7 @@
 """Lanes of the `cuda` device: what has been recorded on a stream, in Python.
 
-A step does this four to ten times, so where this machine can compile it is done in C (`cuda_native.py`), in the same
-way and with the same attributes; tests hold both against each other.
+A step does this four to ten times. It can be done in C (`cuda_native.py`), in the same way and with the same
+attributes; tests hold both against each other.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, cast
 
 from ...instrumentation.clock import Clock
-from ...instrumentation.probe.native import native
+from ...instrumentation.probe.native import native_events
 from .base import StreamName
 from .cuda_lanes import Stamp, StampLane
 from .cuda_rows import DeviceRows
@@ -74,7 +74,7 @@ class Marks:
 
 def make_marks(lane: StampLane, rows: DeviceRows, clock: Clock) -> Marks:
     """Marks on a lane; they are taken in C where the lane is in C."""
-    module = native()
+    module = native_events()
     if module is None or not isinstance(lane, module.Lane):
         return Marks(lane, rows, clock)
     return cast(Marks, _marks_type(module)(lane, rows, clock))

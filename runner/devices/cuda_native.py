@@ -1,4 +1,4 @@
-"""Lanes, stamps and marks in C (`instrumentation/probe/stamp_lane.h`), where the probe's calls are."""
+"""Lanes, stamps and marks in C (`instrumentation/probe/stamp_lane.h`), where one asks for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import torch
 
-from ...instrumentation.probe.native import native
+from ...instrumentation.probe.native import native_events
 from .cuda_lanes import Pool, PythonLane, StampLane, Timeline
 
 LIBRARY = "libcuda.so.1"
@@ -28,13 +28,13 @@ def driver_record() -> int:
 
 def make_pool(new_event: Callable[[], Any]) -> Pool:
     """An empty pool; `new_event` is called when somebody records and it is dry."""
-    module = native()
+    module = native_events()
     return deque() if module is None else cast(Pool, module.EventPool(new_event, driver_record()))
 
 
 def make_lane(stream: torch.cuda.Stream, timeline: Timeline, name: str) -> StampLane:
     """A lane on `timeline`, in C if its pool is."""
-    module = native()
+    module = native_events()
     if module is None or not isinstance(timeline.pool, module.EventPool):
         return PythonLane(stream, timeline, name)
     handle = getattr(stream, "cuda_stream", 0)  # 0 also for the default stream: torch records there

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from stepscope.experiments.between_steps import ROWS_EVERY_STEPS
 from stepscope.instrumentation.probe import Ledger
 from stepscope.instrumentation.probe.native import native
 from stepscope.runner.devices import cuda, cuda_events, cuda_marks, cuda_native, cuda_tensors
@@ -112,7 +113,7 @@ def choose(monkeypatch, form, driver):
     address = driver.address if form == "driver" else 0
     monkeypatch.setattr(cuda_native, "driver_record", lambda: address)
     for module in (cuda_native, cuda_marks):
-        monkeypatch.setattr(module, "native", (lambda: None) if form == "python" else native)
+        monkeypatch.setattr(module, "native_events", (lambda: None) if form == "python" else native)
 
 
 @pytest.fixture(params=FORMS)
@@ -138,7 +139,7 @@ class Primer:
         self.sent.append(direction)
 
 
-def make_device(monkeypatch):
+def make_device(monkeypatch, backlog=12):
     streams = {name: Stream() for name in ("compute", "copy", "output")}
 
     def synchronize():
@@ -152,7 +153,7 @@ def make_device(monkeypatch):
     monkeypatch.setattr(cuda, "take_streams", lambda: streams)
     monkeypatch.setattr(cuda, "Primer", Primer)
     monkeypatch.setattr(cuda, "MonotonicClock", Clock)
-    monkeypatch.setattr(cuda, "BACKLOG", 12)
+    monkeypatch.setattr(cuda, "BACKLOG", backlog)
     monkeypatch.setattr(cuda_tensors, "make_host_memory", Memory)
     monkeypatch.setattr(
         cuda, "EventTimeline", lambda device: cuda_events.EventTimeline(device, Event, worker=False)
@@ -226,8 +227,28 @@ def test_the_form_is_the_one_that_was_chosen(monkeypatch, driver, form):
     assert lane.has_kernels == "planted"
 
 
-def test_every_event_was_made_before_the_first_step_and_a_dry_pool_makes_more(line):
-    assert len(EVENTS) == 9  # with the anchor
+def test_short_waits_read_nothing_between_two_hand_overs_of_the_rows(monkeypatch, driver):
+    # GIVEN host-bound steps of 12 stamps, each with a wait of a few us
+    device, _ = make_device(monkeypatch, cuda_events.BACKLOG)
+    waiting = device._lanes["compute"].waiting
+
+    def step():
+        for _ in range(11):
+            device.record("compute")
+        device.host_wait(device.record("compute"), "tokens")
+
+    for _ in range(ROWS_EVERY_STEPS):
+        step()
+    assert len(waiting) == 12 * ROWS_EVERY_STEPS
+    # AND where nobody hands over, a portion is read
+    step()
+    assert len(waiting) == 12 * ROWS_EVERY_STEPS + 12 - cuda.PORTION
+    device._idle.catch_up()
+    assert len(waiting) == 0
+
+
+def test_what_c_records_was_made_before_the_first_step_and_a_dry_pool_makes_more(line):
+    assert len(EVENTS) == (1 if isinstance(line.pool, deque) else 9)  # with the anchor
     lane = line.lane(Stream())
     stamps = [lane.record(number) for number in range(12)]
     assert len({id(stamp.event) for stamp in stamps}) == 12
