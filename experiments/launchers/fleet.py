@@ -41,12 +41,13 @@ class Fleet:
         self._losses = TaskLosses()
         self._given_up: list[TaskDone] = []
         self._bad_starts: list[str] = []
+        self._over: MeasurementError | None = None
         self._idle_since_s = self._looked_s = now_s()
         self._grow()
 
     def free(self) -> int:
-        """See Launcher."""
-        return sum(member.state is State.IDLE for member in self._members)
+        """See Launcher. Nobody is, once the sweep is given up."""
+        return 0 if self._over else sum(member.state is State.IDLE for member in self._members)
 
     def start(self, task: Task) -> None:
         """To the worker that is warm for it, else to any free one."""
@@ -59,6 +60,8 @@ class Fleet:
         done, self._given_up = self._given_up, []
         if done:
             return done
+        if self._over:
+            raise self._over
         waiting = {member.call: member for member in self._members if member.call is not None}
         for call in self._cluster.ready(list(waiting), timeout_s):
             ended = self._answered(waiting[call])
@@ -66,10 +69,11 @@ class Fleet:
                 done.append(ended)
         try:
             self._look_after()
-        except MeasurementError:
+        except MeasurementError as error:
             if not done:
                 raise
-        return done  # what has ended is kept first; the next call finds the same state of things
+            self._over = error  # what has ended is kept first
+        return done
 
     def _answered(self, member: Member) -> TaskDone | None:
         """What the call of `member` brings; None for a worker that has said who it is."""

@@ -307,7 +307,7 @@ def test_an_answer_about_other_points_is_garbage(fleet_of, tasks_of):
 
 
 def test_what_has_ended_is_kept_before_the_sweep_is_given_up(fleet_of, tasks_of, clock):
-    """GIVEN a point's end and the end of the cluster in one look THEN the point comes first."""
+    """GIVEN a point's end and the end of the cluster in one look THEN the point comes first, and nothing begins."""
     hand, fleet = fleet_of(1)
     hand.arrive(0)
     fleet.wait(0)
@@ -320,9 +320,30 @@ def test_what_has_ended_is_kept_before_the_sweep_is_given_up(fleet_of, tasks_of,
     hand.capacity, clock.now = gone, module.LOOK_EVERY_S
     (done,) = fleet.wait(0)
     assert done.outcomes[0].status == "ok"
-    clock.now += module.LOOK_EVERY_S
+    assert fleet.free() == 0
     with pytest.raises(MeasurementError, match="silent"):
         fleet.wait(0)
+
+
+def test_a_sweep_is_given_up_also_while_points_end_all_the_time(fleet_of, tasks_of, clock):
+    hand, fleet = fleet_of(2)
+    hand.arrive(0, 1)
+    fleet.wait(0)
+    for task in tasks_of(2):
+        fleet.start(task)
+
+    def gone():
+        raise MeasurementError("the head is silent")
+
+    hand.capacity = gone
+    for number in (0, 1):  # a point ends in every look
+        hand.finish(number)
+        clock.now += module.LOOK_EVERY_S
+        if number:
+            with pytest.raises(MeasurementError, match="silent"):
+                fleet.wait(0)
+        else:
+            assert len(fleet.wait(0)) == 1
 
 
 def test_an_interrupt_ends_the_workers_and_keeps_nothing(fleet_of, tasks_of):
