@@ -27,8 +27,11 @@ lies behind a longer forward.
 What an arm leaves in the caches slows whoever comes next: in blocks of three steps behind one, a stripped step behind
 the arm with events took 10 to 15 us more than behind its twin (H200, in rounds A B C C B A, where `off` never came
 behind `events`). So a block has as many steps that are not counted as are, and every arm follows every other one
-equally often: a round goes once through the circle of arms, in strides of 1, 2, 3, ... The measuring thread has a core
-to itself, all others of the process have the rest. Where memory lies is a launch's luck: launches are what is counted.
+equally often: a round goes once through the circle of arms, in strides of 1, 2, 3, ... Each arm runs a copy of the
+package of its own: CPython specialises code by what passes through it, and code through which probes of several kinds
+pass is slower than that of a process with one, by 3 us a step where nothing is recorded. The measuring thread has a
+core to itself, all others of the process have the rest. Where memory lies is a launch's luck: launches are what is
+counted.
 
 The device-bound shape has two steps in flight, or the host's part of a step would show in it; its blocks are told by
 their pace (`analysis/pace.py`).
@@ -50,7 +53,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -64,7 +66,8 @@ ARMS = ("stripped", "again", "off", "host", "events")
 BARE = ("stripped", "again")
 BEFORE = ("host before", "events before")
 BOUNDS_US = {"off": 3, "host": 15, "events": 35}
-OTHER = "stepscope_before"
+PACKAGE = "stepscope_{}"
+"""An arm's own copy of the package."""
 FLIP = 1.25
 """No arm costs a quarter of a step: where two arms are further apart, the core's speed changed between them."""
 SPEEDS = ("fast", "slow")
@@ -83,11 +86,24 @@ SHAPES: dict[str, dict[str, Any]] = {
 SYNCHRONISING = ("cudaEventSynchronize", "cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaMemcpy")
 
 
+class CommonWeights(dict[Any, Any]):
+    """What the copies of `shared_weights` keep, in common: each has a class ModelConfig of its own."""
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(repr(key))
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(repr(key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(repr(key), value)
+
+
 class Arm:
-    """A runner of its own with its loop, from the package `stepscope` or from the stripped one."""
+    """A runner of its own with its loop, from the arm's package."""
 
     def __init__(self, name: str, device: str, shape: dict[str, Any], steps: int, settle: int) -> None:
-        package = stripped.NAME if name in BARE else OTHER if name in BEFORE else "stepscope"
+        package = package_of(name)
         self.name = name
         self.level = name.split()[0]
         self.settle = settle
@@ -146,6 +162,11 @@ class Arm:
         return periods
 
 
+def package_of(arm: str) -> str:
+    """The name of the arm's own copy."""
+    return PACKAGE.format(arm.replace(" ", "_"))
+
+
 def synchronising_calls(arm: Arm, steps: int) -> dict[str, float]:
     """Calls a step by name, as the profiler saw them."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
@@ -184,6 +205,12 @@ def turns(arms: int, rounds: int) -> Iterator[int]:
         last = order[-1]
 
 
+def write_package(folder: Path, arm: str, before: Path | None) -> int:
+    """The arm's own copy, importable from `folder`. Returns how many calls were taken out of it."""
+    root = before.resolve() if before and arm in BEFORE else stripped.ROOT
+    return stripped.make_copy(folder, package_of(arm), root, strip=arm in BARE)
+
+
 def launch(chosen: argparse.Namespace) -> dict[str, Any]:
     """All arms of one process, in turns: medians of the blocks by arm, and the synchronising calls."""
     device, shape, blocks, steps = chosen.device, chosen.one, chosen.blocks, chosen.steps
@@ -191,13 +218,10 @@ def launch(chosen: argparse.Namespace) -> dict[str, Any]:
     torch.set_num_threads(1)
     mine, others = core_to_itself()
     os.sched_setaffinity(0, others)  # of this thread, and of those that it starts from here on
-    with ExitStack() as stack:
-        names, packages = ARMS, ["stepscope", stripped.NAME]
-        if chosen.before and shape == "empty":
-            names, packages = (*ARMS, *BEFORE), [*packages, OTHER]
-        for package in packages:
-            stack.enter_context(importlib.import_module(f"{package}.runner.models.weights").shared_weights())
-        arms = [Arm(name, device, SHAPES[shape], blocks * (steps + settle + 1) + 200, settle) for name in names]
+    arms, weights = [], CommonWeights()
+    for name in chosen.names:
+        importlib.import_module(f"{package_of(name)}.runner.models.weights")._shared = weights
+        arms.append(Arm(name, device, SHAPES[shape], blocks * (steps + settle + 1) + 200, settle))
     os.sched_setaffinity(0, {mine})
     gc.collect()
     gc.freeze()
@@ -338,12 +362,12 @@ def main() -> None:
     options.add_argument("--calls", action="store_true", help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.one:
+        chosen.names = (*ARMS, *BEFORE) if chosen.before and chosen.one == "empty" else ARMS
         with tempfile.TemporaryDirectory() as folder:
-            count = stripped.make_stripped(Path(folder))
-            if chosen.before:
-                (Path(folder) / OTHER).symlink_to(chosen.before.resolve())
+            sys.path.insert(0, folder)
+            counts = {name: write_package(Path(folder), name, chosen.before) for name in chosen.names}
             found = launch(chosen)
-        print(json.dumps({**found, "calls_taken_out": count}))
+        print(json.dumps({**found, "calls_taken_out": counts[BARE[0]]}))
         return
     print(table(run_all(chosen)))
 

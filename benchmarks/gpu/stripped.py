@@ -1,23 +1,24 @@
-"""The package with every call to the probe taken out of its source, under another name: the truth to measure against.
+"""Copies of the package under other names: as it is, or with every call to the probe taken out of its source, which is
+the truth to measure against.
 
 `probe.timed(name, function)` and `probe.timed_phase` give way to the function; `with probe.range(...)`, also where the
-range was kept in a name, `with step.phase(...)` and `with probe.step(...)` to their bodies; figures that are noted for
-the probe to nothing. The copy lies in a temporary folder; the checkout is not touched.
+range was kept in a name, `with step.phase(...)` and `with probe.step(...)` to their bodies; a late step to None;
+figures that are noted for the probe to nothing. The copies lie in a temporary folder; the checkout is not touched.
 """
 
 from __future__ import annotations
 
 import ast
 import shutil
-import sys
 from pathlib import Path
 
-NAME = "stepscope_stripped"
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("analysis", "experiments", "instrumentation", "runner", "workloads")
 STRIPPED = ("runner", "experiments/loop.py")
 WRAPPERS = {"timed", "timed_phase"}
 PROBE_CALLS = {"range", "ranged", "phase", "step"}
+LATE = "late"
+"""Of a step, and where what it gave is kept: a method without arguments, and an attribute."""
 
 
 class _Strip(ast.NodeTransformer):
@@ -42,6 +43,9 @@ class _Strip(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
+        if _name(node.func) == LATE and not node.args:
+            self.taken_out += 1
+            return ast.Constant(None)
         if _name(node.func) not in WRAPPERS or not _is_named(node):
             return node
         self.taken_out += 1
@@ -55,7 +59,7 @@ class _Strip(ast.NodeTransformer):
         return node
 
     def _is_scope(self, node: ast.expr) -> bool:
-        return _is_probe_call(node) or _name(node) in self._kept
+        return _is_probe_call(node) or _name(node) in self._kept or _name(node) == LATE
 
 
 def _is_probe_call(node: ast.expr) -> bool:
@@ -84,14 +88,18 @@ def _kept_ranges(node: ast.Assign) -> list[str]:
     return names
 
 
-def make_stripped(folder: Path) -> int:
-    """Write the stripped package into `folder` and make it importable. Returns how many calls were taken out."""
-    package = folder / NAME
+def make_copy(folder: Path, name: str, root: Path, *, strip: bool) -> int:
+    """Write the package of the checkout `root` into `folder` as `name`. Returns how many calls were taken out."""
+    package = folder / name
     package.mkdir()
-    for name in FOLDERS:
-        shutil.copytree(ROOT / name, package / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("__init__.py", "errors.py"):
-        shutil.copy(ROOT / name, package / name)
+    for part in FOLDERS:
+        shutil.copytree(root / part, package / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("__init__.py", "errors.py"):
+        shutil.copy(root / file, package / file)
+    return _take_out_calls(package) if strip else 0
+
+
+def _take_out_calls(package: Path) -> int:
     taken_out = 0
     for below in STRIPPED:
         target = package / below
@@ -102,5 +110,4 @@ def make_stripped(folder: Path) -> int:
             if strip.taken_out:
                 path.write_text(ast.unparse(tree) + "\n")
                 taken_out += strip.taken_out
-    sys.path.insert(0, str(folder))
     return taken_out
