@@ -47,7 +47,7 @@ class Turns:
     settle: int
 
 
-TURNS = {"sync": Turns(256, 3, 100, 10, 3, 2), "async_auto": Turns(8192, 1, 36, 4, 12, 4)}
+TURNS = {"sync": Turns(256, 3, 160, 10, 3, 2), "async_auto": Turns(8192, 1, 36, 4, 12, 4)}
 QUICK_BLOCKS = {"sync": 20, "async_auto": 8}
 ORDERS = {"sync": ("first", "last", "skip"), "async_auto": ("last", "first", "skip")}
 """With two steps in flight `first` meets either of the arms that it is compared with, at every second border between

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -145,6 +145,23 @@ def _synchronising(requests: Sequence[Any], *, probed: bool) -> tuple[Counter[st
     return Counter(name for name in names if name in SYNCHRONISING), steps
 
 
+def _waiting_marks(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks, in C or in Python, that wait for the device first."""
+
+    def made(*parts: Any) -> Any:
+        marks = make(*parts)
+        take = marks.take
+
+        def waits() -> Any:
+            torch.cuda.current_stream().synchronize()
+            return take()
+
+        marks.take = waits
+        return marks
+
+    return made
+
+
 CHECKS = (
     Check(
         group="recorder", name="spans", review="1", run=_spans, needs=NEEDS, why=WHY,
@@ -171,9 +188,7 @@ CHECKS = (
     Check(
         group="recorder", name="calls", review="2", run=_calls, needs=NEEDS, why=WHY,
         mutants={
-            "waits_at_every_border": replaced(
-                "runner.devices.cuda_marks", "Marks.take", lambda whole: lambda self: _after_waiting(whole, self)
-            ),
+            "waits_at_every_border": replaced("runner.devices.cuda", "make_marks", _waiting_marks),
         },
     ),
 )  # fmt: skip
@@ -181,8 +196,3 @@ CHECKS = (
 
 def _spread(known: tuple[int, int] | None) -> tuple[int, int] | None:
     return None if known is None else (known[0] + known[0] // 50, known[1])
-
-
-def _after_waiting(take: Any, marks: Any) -> Any:
-    torch.cuda.current_stream().synchronize()
-    return take(marks)
