@@ -27,9 +27,7 @@ from .step import Step, StepFigures
 SWITCH = "STEPSCOPE_NATIVE_PROBE"
 """Environment variable; "0": do it in Python."""
 EVENTS_SWITCH = "STEPSCOPE_NATIVE_EVENTS"
-"""Environment variable; "1": the `cuda` device records its events in C, too. Not the rule before a GPU has said what it
-gains (docs/decisions/0005).
-"""
+"""Environment variable; "0": the `cuda` device records its events in Python, and all else stays in C."""
 SOURCE = Path(__file__).with_name("hot_path.c")
 _HEADERS = ("notes", "timed_call", "step_times", "event_pool", "stamp_lane")
 _SOURCES = (SOURCE, *(SOURCE.with_name(f"{name}.h") for name in _HEADERS))
@@ -62,7 +60,7 @@ def step_type(module: Any) -> type[Step]:
 
 def native_events() -> Any | None:
     """The module, where events are recorded in C."""
-    return native() if os.environ.get(EVENTS_SWITCH) == "1" else None
+    return None if os.environ.get(EVENTS_SWITCH) == "0" else native()
 
 
 def native() -> Any | None:
