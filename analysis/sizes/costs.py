@@ -1,13 +1,15 @@
 """From measured curves to the optimiser's problem, and what a list of sizes costs a stream of steps.
 
-T = G(size) + A(rows, KV): attention is masked and the same in every arm, so G alone tells lists of sizes apart. G is
-taken at the captured size as measured there (the next measured size where it was not), never interpolated.
+T = G(size) + A(size; rows, KV). G is taken at the captured size as measured there (the next measured size where it was
+not), never interpolated. Attention is masked, but not quite the same at every size: a graph keeps the launch that was
+chosen for its rows, real or not, and at few rows that decides among how many programs a row's keys are shared out. What
+it takes longer so is known of one row (`SizesCosts.sized`); all else of A is the same in every arm and left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,18 +42,36 @@ class SizesLimits:
 
 @dataclass(frozen=True, slots=True)
 class SizesCosts:
-    """T(size) of a replay and T(tokens) of the eager forward, launches included."""
+    """T(size) of a replay and T(tokens) of the eager forward, launches included, without attention.
+
+    sized   attention of one row in a graph of so many rows; None where it was not measured, or makes no difference:
+            on a modelled device, and where requests have several queries each. Steps with prompts replay without
+            attention and know the real rows only; they are large, and there it hardly changes any more.
+    """
 
     graph: Curve
     eager: Curve
+    sized: Curve | None = None
+
+    def without_attention(self) -> SizesCosts:
+        """For those who add an attention of their own."""
+        return replace(self, sized=None)
 
     def graph_ns(self, sizes: LongArray) -> LongArray:
         """T of captured sizes. Raises UsageError above the largest measured one."""
-        return _placed(self.graph, sizes, "a graph")
+        return _placed(self.graph, sizes, "a graph") + self._longer_ns(sizes)
 
     def eager_ns(self, tokens: LongArray) -> LongArray:
         """T of eager forwards. Raises UsageError above the largest measured one."""
-        return _placed(self.eager, tokens, "an eager forward")
+        return _placed(self.eager, tokens, "an eager forward") + self._longer_ns(tokens)
+
+    def _longer_ns(self, sizes: LongArray) -> LongArray:
+        """What attention takes longer than in the smallest graph; above the largest measured one as in that."""
+        if self.sized is None:
+            return np.zeros(len(sizes), dtype=np.int64)
+        at, _ = self.sized.place(sizes)
+        longer: LongArray = self.sized.time_ns[at] - self.sized.time_ns[0]
+        return longer
 
     def step_ns(self, sizes: Sequence[int], tokens: LongArray) -> LongArray:
         """What each step of `tokens` costs with the ascending `sizes` captured: the engine's rule."""

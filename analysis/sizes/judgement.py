@@ -23,7 +23,7 @@ BATCHES = 20
 class SizesArm:
     """One list on one stream.
 
-    step_mean_ns  T of a step, without attention
+    step_mean_ns  T of a step: without attention, but for what that takes longer in a larger graph
     padded_share  padding as a share of the tokens of replayed steps; None where none was replayed
     eager_steps   steps above the largest size
     """

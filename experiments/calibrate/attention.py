@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from ...runner.attention.metadata import CacheReader, CommonAttentionMetadata
+from ...runner.attention.metadata import AttentionBackend, CacheReader, CommonAttentionMetadata
 from ...runner.models.config import ModelConfig
 from .bench import Bench
 from .raw import Attention, DecodeSample, PrefillSample
@@ -24,12 +24,8 @@ PREFILL = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 """Queries of one request without history."""
 
 
-class Attends(CacheReader, Protocol):
+class Attends(AttentionBackend, CacheReader, Protocol):
     """A backend that can attend to a cache that somebody else wrote, as the Triton one does."""
-
-    def build(self, common: CommonAttentionMetadata) -> object:
-        """Its metadata of one batch."""
-        ...
 
 
 class Caches:

@@ -135,7 +135,15 @@ def _model(raw: RawFigures) -> ModelCosts:
             kind: Staircase(tuple(sample.rows for sample in points), tuple(round(sample.ns) for sample in points))
             for kind, points in raw.heads.items()
         },
+        sized_attention=_sized(raw),
     )  # fmt: skip
+
+
+def _sized(raw: RawFigures) -> Staircase | None:
+    """Attention that adds nothing to a graph reads as a little less than nothing."""
+    if not raw.sized:
+        return None
+    return Staircase(tuple(sample.size for sample in raw.sized), tuple(_at_least_0(sample.ns) for sample in raw.sized))
 
 
 def _bias(copies: Copies) -> EventBias:

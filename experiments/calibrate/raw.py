@@ -140,6 +140,14 @@ class PrefillSample(msgspec.Struct, frozen=True, array_like=True):
     ns: float
 
 
+class SizedSample(msgspec.Struct, frozen=True, array_like=True):
+    """[rows of the graph, KV positions of its one real row, ns that attention adds to the graph]."""
+
+    size: int
+    kv_tokens: int
+    ns: float
+
+
 class Attention(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The runner's attention kernels, all layers, each on a cache of its own."""
 
@@ -162,7 +170,9 @@ class Ceilings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class RawFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One calibration. `kernels` counts the stack's graph nodes at one token; None where the driver does not say."""
+    """One calibration. `kernels` counts the stack's graph nodes at one token; None where the driver does not say.
+    `sized` is missing in older files.
+    """
 
     origin: Origin
     shape: Shape
@@ -175,6 +185,7 @@ class RawFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     attention: Attention
     stack: tuple[StackSample, ...]
     kernels: int | None
+    sized: tuple[SizedSample, ...] = ()
 
 
 def read_raw(path: Path) -> RawFigures:

@@ -29,6 +29,7 @@ from .copies import copy_figures
 from .derive import decode_line, derive, prefill_line
 from .heads import ROWS, ceilings, head_samples
 from .raw import Origin, RawFigures, Shape
+from .sized import SIZED, sized_samples
 from .stack import (
     EAGER_SIZES,
     GRAPHS_AT_ONCE,
@@ -83,6 +84,7 @@ class Grid:
     heads: tuple[int, ...] = ROWS
     decode: tuple[tuple[int, int], ...] = DECODE
     prefill: tuple[int, ...] = PREFILL
+    sized: tuple[int, ...] = SIZED
 
 
 def calibrate(out: Path | None, say: Said) -> Written:
@@ -162,6 +164,7 @@ def measure_parts(
         "eager": lambda: eager_samples(bench, subject.stack, grid.eager),
         "attention": lambda: attention_samples(bench, subject.config, subject.backend, grid.decode, grid.prefill),
         "stack": lambda: stack_samples(bench, subject.stack, grid.stack, say),
+        "sized": lambda: sized_samples(bench, subject.stack, subject.backend, grid.sized),
         # these turn the profiler on, for which every later call would pay
         "copies": lambda: copy_figures(bench),
         "latency_ns": lambda: latencies(bench, whole),

@@ -37,7 +37,7 @@ class ModelledTime:
         self._model = CostModel(load_calibration(spec.calibration), spec.cost_model)
         largest = int(costs.eager.sizes[-1])
         tokens = np.arange(1, largest + 1, dtype=np.int64)
-        self._forward_ns = costs.step_ns(sizes, tokens).tolist()
+        self._forward_ns = costs.without_attention().step_ns(sizes, tokens).tolist()
 
     def __call__(self, delta: StepDelta) -> int:
         """ns of one step."""

@@ -15,7 +15,7 @@ from ...errors import UsageError
 from ...reports.sizes_text import SizesView
 from ..resolve import check_device
 from .optimal import ladder_of, usual_limits
-from .source import SizesSource, open_source
+from .source import CostsAsked, SizesSource, open_source
 from .watch import UNWATCHED, SizesWatch
 
 LEAST_STEPS = 2
@@ -130,7 +130,7 @@ def _open(request: SizesRequest, watch: SizesWatch) -> SizesSource:
     return open_source(
         request.path, {name: value for name, value in trace.items() if value is not None},
         {name: value for name, value in runner.items() if value is not None},
-        request.calibration, request.cost_model, watch,
+        CostsAsked(request.calibration, request.cost_model, request.device), watch,
     )  # fmt: skip
 
 

@@ -28,14 +28,19 @@ def calibration_table(calibration: str, cost_model: str) -> pd.DataFrame:
 
 
 def sizes_costs(calibration: pd.DataFrame) -> SizesCosts:
-    """Both curves of a table. Raises UsageError with the reason where one is missing."""
+    """The curves of a table. Raises UsageError with the reason where T(size) or T(tokens) is missing."""
     graph, why = curve(calibration, "graph_ns")
     eager, why_no_eager = curve(calibration, "eager_span_ns")
     if graph is None or eager is None:
         raise UsageError(
             f"sizes: {why or why_no_eager}; give one with --calibration NAME_OR_FILE and --cost-model SHAPE"
         )
-    return SizesCosts(graph, eager)
+    return SizesCosts(graph, eager, curve(calibration, "sized_attention_ns")[0])
+
+
+def costs_on(device: str | None, config: RunnerConfig, costs: SizesCosts) -> SizesCosts:
+    """The costs as they are there: on `sim`, and where a decode has drafts, attention knows no captured size."""
+    return costs.without_attention() if device == "sim" or config.decode_query_len > 1 else costs
 
 
 def ladder_of(config: RunnerConfig, setting: str) -> Sizes:
@@ -61,7 +66,7 @@ def optimal_sizes(spec: PointSpec, workload: Workload, most_steps: int | None = 
     default = ladder_of(spec.runner, "default")
     if spec.runner.graph_mode == "none":
         return default  # nothing is captured
-    costs = sizes_costs(calibration_table(spec.calibration, spec.cost_model))
+    costs = costs_on(spec.device, spec.runner, sizes_costs(calibration_table(spec.calibration, spec.cost_model)))
     limits = usual_limits(spec.runner)
     looked_at = dry_stream(spec, workload, costs, default, min(most_steps or MOST_STEPS, MOST_STEPS))
     stream = looked_at.up_to(limits.maximum)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...analysis.sizes.graphs import CaptureCosts, capture_costs
-from ...analysis.sizes.judgement import BATCHES, SizesGain, gain_of
+from ...analysis.sizes.judgement import SizesGain, gain_of
 from ...analysis.tables import LongArray, Process, first_by, processes
 from ...instrumentation.recording.reader import Recording
 from ..estimate import RATES, SLOWEST, START_S, duration
@@ -36,6 +36,10 @@ FIGURES = {"busy_ns": "device time of the forward", "span_ns": "device time of t
 ON_THE_HOST = {"host_ns": "host time of the forward, which is computed there"}
 """Of the device cpu."""
 INTERRUPTED = "interrupted"
+TURNS = 200
+"""Turns of each arm at most. The speed of a machine drifts within seconds: with 20 turns of half a second each the arms
+were 10 us apart in either direction from turn to turn (H200).
+"""
 SETTLE = 64
 """Steps that are run before those that count: the first one brings every request's row, and clocks and caches settle.
 """
@@ -147,7 +151,7 @@ class _Both:
         window = self._window
         if window.joined:
             self._stage("steps scheduled, not run", [window.joined])
-        borders = np.linspace(0, window.steps, min(BATCHES, window.steps) + 1).tolist()
+        borders = np.linspace(0, window.steps, min(TURNS, window.steps) + 1).tolist()
         self._stage("steps run with both lists", [window.first, *(window.first + round(at) for at in borders[1:])])
         return min(session.loop.num_steps for session in self.sessions) > window.first
 

@@ -21,7 +21,7 @@ from ..resolve import measured_steps, resolve, workload_of
 from ..spec import AXES, SECTIONS, PointSpec, parse_point, resolve_paths
 from ..typed import refuse_unknown_keys
 from .dry import OUTSIDE_NS, dry_stream
-from .optimal import calibration_table, ladder_of, sizes_costs
+from .optimal import calibration_table, costs_on, ladder_of, sizes_costs
 from .watch import UNWATCHED, SizesWatch
 
 _SPECS = (".yaml", ".yml", ".toml")
@@ -46,10 +46,22 @@ class SizesSource:
     lasts_steps: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CostsAsked:
+    """Whose costs count. Where a field is None, the source's own.
+
+    calibration, cost_model  name or file, and the shape in it
+    device                   where the lists will run
+    """
+
+    calibration: str | None = None
+    cost_model: str | None = None
+    device: str | None = None
+
+
 def open_source(
-    path: Path, trace: Mapping[str, Any], runner: Mapping[str, Any], calibration: str | None, cost_model: str | None,
-    watch: SizesWatch = UNWATCHED,
-) -> SizesSource:  # fmt: skip
+    path: Path, trace: Mapping[str, Any], runner: Mapping[str, Any], asked: CostsAsked, watch: SizesWatch = UNWATCHED
+) -> SizesSource:
     """`trace` are fields of a trace's section, `runner` switches on top of the source's own. `watch` sees a dry run.
 
     Raises UsageError for a path that is neither, and where no curve T(size) is known.
@@ -57,7 +69,7 @@ def open_source(
     if path.is_dir() or path.suffix == ".json":
         if trace:
             raise UsageError(f"{path}: --limit and --speed belong to a trace; a recording's steps are all taken")
-        return _recorded(path, runner, calibration, cost_model)
+        return _recorded(path, runner, asked)
     if not path.exists():
         raise UsageError(f"{path}: no such file or folder; give a recording, a trace or a spec")
     if path.suffix in _SPECS:
@@ -66,10 +78,10 @@ def open_source(
         tree = _one_point(path)
     else:
         tree = {"workload": {"trace": {"file": str(path), **trace}}}
-    costs = {"calibration": calibration, "cost_model": cost_model}
+    costs = {"calibration": asked.calibration, "cost_model": asked.cost_model}
     tree |= {name: value for name, value in costs.items() if value is not None}
     tree["runner"] = {"graph_mode": _GRAPHS, **(tree.get("runner") or {}), **runner}
-    return _dry(tree, path.name, watch)
+    return _dry(tree, path.name, watch, asked.device)
 
 
 def _one_point(path: Path) -> Tree:
@@ -85,7 +97,7 @@ def _one_point(path: Path) -> Tree:
     return tree
 
 
-def _dry(tree: dict[str, Any], name: str, watch: SizesWatch) -> SizesSource:
+def _dry(tree: dict[str, Any], name: str, watch: SizesWatch, device: str | None) -> SizesSource:
     """Steps of the whole workload with vLLM's ladder captured; `device: sim`, which can be resolved anywhere."""
     spec = resolve({**tree, "device": "sim"})
     table = calibration_table(spec.calibration, spec.cost_model)
@@ -99,21 +111,20 @@ def _dry(tree: dict[str, Any], name: str, watch: SizesWatch) -> SizesSource:
     watch.end()
     part = f", interrupted after {len(stream.tokens) + stream.left_out:,} steps" if watch.interrupted else ""
     how = f"modelled: scheduler only, {OUTSIDE_NS // 1000} us a step outside the decoder"
-    facts = (
-        ("steps", f"a dry run of {name}{part}, {how}"),
-        ("times", f"calibration {spec.calibration}, shape {spec.cost_model}, measured in graphs without attention"),
-    )
+    costs = costs_on(device or tree.get("device"), spec.runner, costs)
+    measured = f"calibration {spec.calibration}, shape {spec.cost_model}, measured in graphs"
+    facts = (("steps", f"a dry run of {name}{part}, {how}"), ("times", f"{measured} {_attention(costs)}"))
     return SizesSource(
         stream=stream, costs=costs, calibration=table, config=spec.runner, facts=facts, tree=tree,
         lasts_steps=measured_steps(spec.measure, spec.device),
     )  # fmt: skip
 
 
-def _recorded(path: Path, runner: Mapping[str, Any], calibration: str | None, cost_model: str | None) -> SizesSource:
+def _recorded(path: Path, runner: Mapping[str, Any], asked: CostsAsked) -> SizesSource:
     from ..reporting import recording_at
 
     recording = recording_at(path)
-    own = recording.table("calibration")
+    own, calibration, cost_model = recording.table("calibration"), asked.calibration, asked.cost_model
     chosen = calibration_table(calibration or "h200", cost_model or "llama-1b") if calibration or cost_model else own
     try:
         costs = sizes_costs(chosen)
@@ -122,12 +133,22 @@ def _recorded(path: Path, runner: Mapping[str, Any], calibration: str | None, co
     meta = recording.meta
     origin = "of this recording" if chosen is own else f"calibration {calibration or 'h200'}, shape {cost_model}"
     modelled = f", modelled by {meta.calibration}" if meta.modelled else ""
-    facts = (("steps", f"recorded on {meta.device}{modelled}"), ("times", f"curve T(size) {origin}, without attention"))
     tree = _tree(recording)
+    config = _config(tree, runner)
+    costs = costs_on(asked.device or meta.device, config, costs)
+    facts = (
+        ("steps", f"recorded on {meta.device}{modelled}"),
+        ("times", f"curve T(size) {origin}, {_attention(costs)}"),
+    )
     return SizesSource(
-        stream=sizes_stream(recording), costs=costs, calibration=own, config=_config(tree, runner),
+        stream=sizes_stream(recording), costs=costs, calibration=own, config=config,
         facts=facts, tree=tree, lasts_steps=_lasting(tree),
     )  # fmt: skip
+
+
+def _attention(costs: SizesCosts) -> str:
+    longer = " but for what it takes longer in larger ones"
+    return "without attention" + longer * (costs.sized is not None)
 
 
 def _tree(recording: Recording) -> dict[str, Any] | None:

@@ -112,6 +112,8 @@ class ModelCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     kernel_hash  hash of the kernels' names at each size: where it changes, other kernels were chosen
     operations   device time by kind of Work and rows: lm_head, sample, gather_hidden, slot_mapping, ...
     kernels_per_layer  None where the driver did not name the graph's kernels
+    sized_attention    what one row's attention adds to a graph captured for so many rows (the more, the fewer programs
+                       share out its keys); None where it was not measured
     """
 
     layers: Count
@@ -127,6 +129,7 @@ class ModelCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     attention: AttentionCosts
     operations: dict[str, Staircase]
     kernel_hash: tuple[str, ...] | None = None
+    sized_attention: Staircase | None = None
 
 
 class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

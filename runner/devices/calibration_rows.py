@@ -62,6 +62,9 @@ def _model(name: str, model: ModelCosts) -> Iterator[Entry]:
     for kind, stairs in model.operations.items():
         for rows, cost_ns in zip(stairs.rows, stairs.ns, strict=True):
             yield f"{kind}_ns", f"{name}/{rows}", cost_ns, "ns", None
+    if model.sized_attention is not None:
+        for rows, cost_ns in zip(model.sized_attention.rows, model.sized_attention.ns, strict=True):
+            yield "sized_attention_ns", f"{name}/{rows}", cost_ns, "ns", None
     for field, value in msgspec.structs.asdict(model.attention).items():
         unit = "ns" if field.endswith("floor_ns") else "ns each"
         yield field, name, value, unit, None

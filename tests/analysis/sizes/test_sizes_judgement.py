@@ -63,6 +63,21 @@ def test_what_steps_cost_follows_the_next_captured_size():
         COSTS.step_ns((2,), np.array([65], dtype=np.int64))
 
 
+def test_attention_that_takes_longer_in_a_larger_graph_counts_for_the_list_without_it():
+    # GIVEN a dip of the stack at 8, and attention whose keys are shared out among fewer programs from 8 on
+    costs = SizesCosts(COSTS.graph, COSTS.eager, curve({1: 500, 4: 503, 8: 530, 16: 535}))
+    sizes, tokens = np.array([1, 2, 8, 16], dtype=np.int64), np.array([1, 9, 60], dtype=np.int64)
+    # THEN what counts is how much longer it takes than in the smallest graph, the largest known one's above all
+    assert costs.graph_ns(sizes).tolist() == [10, 11 + 3, 20 + 30, 40 + 35]
+    assert costs.eager_ns(tokens).tolist() == [100, 100 + 35, 150 + 35]
+    # AND the list that the stack alone would choose is not the best any more
+    stack, whole = (
+        solve_sizes(problem_of(stream(3, 3, 3), one, SizesLimits(maximum=16, max_graphs=2))).sizes
+        for one in (costs.without_attention(), costs)
+    )
+    assert (stack, whole) == ((8, 16), (4, 16))
+
+
 def test_candidates_are_measured_multiples_and_what_is_forced():
     assert candidates_of(SizesLimits(maximum=12, multiple=2, forced=(6,)), COSTS).tolist() == [2, 4, 6, 8, 12]
     with pytest.raises(UsageError, match="7 cannot be forced; it must be a multiple of 2 from 2 to 8"):

@@ -15,12 +15,12 @@ from stepscope.experiments.calibrate.run import Grid, Subject, json_text, measur
 from stepscope.experiments.calibrate.stack import Stack, copied_weights
 from stepscope.experiments.calibrate.trace import TraceEvent, copy_medians, events_of, latency_and_wakeup
 from stepscope.runner.attention.torch_backend import TorchAttention
-from stepscope.runner.devices.calibration import load_calibration
+from stepscope.runner.devices.calibration import Staircase, load_calibration
 from stepscope.runner.models.config import NAMED
 from stepscope.runner.models.llama import LlamaModel
 
 TINY = NAMED["tiny"]
-GRID = Grid(stack=(1, 2, 3), eager=(1, 2), heads=(1, 4), decode=((1, 16), (2, 32)), prefill=(16, 32))
+GRID = Grid(stack=(1, 2, 3), eager=(1, 2), heads=(1, 4), decode=((1, 16), (2, 32)), prefill=(16, 32), sized=(1, 3))
 
 
 class Attending(TorchAttention):
@@ -78,7 +78,8 @@ def test_all_parts_become_raw_figures_and_a_calibration_that_loads(bench, small,
     assert loaded.models["tiny"].kernels_per_layer == 1
     assert loaded.launch_latency_ns.kernel == 2000
     assert loaded.sync_wakeup_ns == 4000
-    assert [len(names) for names in kept] == list(range(3, 11))
+    assert [len(names) for names in kept] == list(range(3, 12))
+    assert loaded.models["tiny"].sized_attention == Staircase((1, 3), (0, 0))  # this bench times nothing
     assert "stack: 3 of 3 sizes" in said
     assert {line.split(":")[0] for line in said} >= {"host_cost_ns", "copies", "attention", "heads"}
 

@@ -4,12 +4,14 @@ import re
 from itertools import islice
 from pathlib import Path
 
+import msgspec
 import pytest
 from stepscope.errors import UsageError
 from stepscope.experiments.resolve import resolve
 from stepscope.experiments.sizing import run as sizing_run
 from stepscope.experiments.sizing.find import SizesRequest, find_sizes
 from stepscope.experiments.sizing.watch import Unwatched
+from stepscope.runner.devices.calibration import Staircase, load_calibration
 
 AZURE = Path(__file__).resolve().parents[4] / "shared" / "traces" / "azure2023_conv.csv"
 CLOSED = """
@@ -50,6 +52,35 @@ def test_the_held_out_half_of_azure_at_eight_times_the_load(azure):
     assert against["vllm"].share > -0.01  # never more than 1 % worse
     assert len(found.chosen.sizes) <= len(found.arms[0].sizes) == 51
     assert found.chosen.sizes[-1] == 512
+
+
+@pytest.fixture
+def bending(tmp_path):
+    """The bundled calibration, and attention that takes 100 us longer in graphs of more than four rows."""
+    calibration = load_calibration("h200")
+    sized = Staircase((1, 4, 8), (0, 0, 100_000))
+    model = msgspec.structs.replace(calibration.models["llama-1b"], sized_attention=sized)
+    path = tmp_path / "bending.json"
+    path.write_bytes(msgspec.json.encode(msgspec.structs.replace(calibration, models={"llama-1b": model})))
+    return path
+
+
+def test_what_attention_takes_longer_is_left_to_devices_that_have_one(spec, bending):
+    # GIVEN a calibration that knows it WHEN sizes are chosen for a real device, for sim, and for decodes with drafts
+    real = spec.with_name("real.yaml")
+    real.write_text(CLOSED.replace("device: sim", "device: auto"))
+    on_gpu = find_sizes(SizesRequest(path=real, budget=6, calibration=str(bending)))
+    on_sim = find_sizes(SizesRequest(path=spec, budget=6, calibration=str(bending)))
+    to_sim = find_sizes(SizesRequest(path=real, budget=6, calibration=str(bending), run=4, device="sim"))
+    drafts = find_sizes(SizesRequest(path=real, budget=6, calibration=str(bending), drafts=1))
+    # THEN it counts on the real device alone
+    dearer = on_gpu.arms[0].step_mean_ns - on_sim.arms[0].step_mean_ns
+    assert 0 < dearer <= 100_000
+    assert dict(on_gpu.facts)["times"].endswith("without attention but for what it takes longer in larger ones")
+    assert to_sim.arms == on_sim.arms
+    assert {dict(found.facts)["times"][-17:] for found in (on_sim, to_sim, drafts)} == {"without attention"}
+    # AND the same steps are judged: it does not change when they come
+    assert dict(on_gpu.facts)["judged"] == dict(on_sim.facts)["judged"]
 
 
 def test_the_gain_at_light_load_has_an_interval(azure):
