@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
 import sqlite3
 from types import SimpleNamespace
 
@@ -141,3 +142,12 @@ def kineto(tmp_path):
 def made():
     """Makers of events: `made.kernel(ts, dur, correlation)`, `made.call(...)`, `made.copy(...)`, `made.event(...)`."""
     return SimpleNamespace(kernel=kernel, call=call, copy=copy, event=event, global_pid=global_pid)
+
+
+@pytest.fixture
+def ctrl_c():
+    """SIGINT interrupts this process and those it starts, also where the tests themselves were started with it ignored,
+    as the background jobs of a script are."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -99,6 +99,7 @@ def test_a_point_that_fails_is_recorded_and_the_sweep_goes_on(
     assert summaries(out)["commit_order-first"]["status"] == "ok"
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(spec: Path, tmp_path: Path) -> None:
     # GIVEN a sweep of many points in a process of its own, interrupted once it has told of its first point
     out = tmp_path / "results"

@@ -151,6 +151,7 @@ def test_a_killed_driver_loses_what_was_in_flight_and_no_more(nodes, spec, tmp_p
     assert {name: found[name] for name in kept} == kept
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_at_once_and_gives_the_gpus_back(nodes, spec, tmp_path):
     out = tmp_path / "sweep"
     run = ray_sweep(spec(40), out, nodes, "--workers", 2)

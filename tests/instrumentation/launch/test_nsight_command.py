@@ -102,12 +102,14 @@ class TestReports:
 
 WORKER = """
 import signal, sys
+signal.alarm(30)
 signal.signal(signal.SIGINT, lambda *_: (open({done!r}, "w").write("worker"), sys.exit(0)))
 open({ready!r}, "w").close()
 signal.pause()
 """
 PROFILER = """#!{python}
 import signal, subprocess, sys
+signal.alarm(30)
 signal.signal(signal.SIGINT, lambda *_: (open({killed!r}, "w").close(), sys.exit(9)))
 code = subprocess.call([{python!r}, "-c", {worker!r}])
 open({report!r}, "w").write("report")
@@ -124,8 +126,9 @@ class TestRunning:
             run_gently([str(tmp_path / "nsys")], os.environ)
 
     @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+    @pytest.mark.usefixtures("ctrl_c")
     def test_ctrl_c_ends_the_workers_first_and_lets_the_profiler_write_its_report(self, tmp_path):
-        # GIVEN a profiler whose worker says through a pipe that it works
+        # GIVEN a profiler whose worker says through a pipe that it works; both end where no Ctrl-C comes
         paths = {name: str(tmp_path / name) for name in ("ready", "done", "report", "killed")}
         os.mkfifo(paths["ready"])
         worker = WORKER.format(**paths)
