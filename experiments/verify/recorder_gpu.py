@@ -168,7 +168,7 @@ CHECKS = (
         mutants={
             "borders_spread": replaced(
                 "runner.devices.cuda_marks", "Marks.resolve",
-                lambda whole: lambda self, mark: _spread(whole(self, mark)),
+                lambda whole: lambda self, mark, asked_ns: _spread(whole(self, mark, asked_ns)),
             ),
         },
     ),
