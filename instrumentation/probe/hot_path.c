@@ -11,7 +11,8 @@
 #include "event_pool.h"
 #include "stamp_lane.h"
 
-static PyMethodDef functions[] = {{"timed", timed, METH_VARARGS, "See above."}, {NULL}};
+static PyMethodDef functions[] = {
+    {"timed", timed, METH_VARARGS, "See timed_call.h."}, {"steps", steps, METH_VARARGS, "See step_times.h."}, {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "hot_path", NULL, -1, functions};
 
 static struct {

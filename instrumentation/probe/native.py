@@ -15,6 +15,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import Any, cast
 
 from .api import DeviceMarks, F
 from .ranges import NamedRange
-from .step import Step, StepFigures
+from .step import Step, StepFigures, StepKeeper
 
 SWITCH = "STEPSCOPE_NATIVE_PROBE"
 """Environment variable; "0": do it in Python."""
@@ -52,10 +53,17 @@ class NativeCalls:
         self._noted.silent = silent
 
 
+def steps_of(keeper: StepKeeper) -> Callable[[int], Step]:
+    """What makes the steps of a probe whose notes are in C: their times are kept there, too."""
+    module = native()
+    assert module is not None
+    return cast(Callable[[int], Step], module.steps(_step_type(module), keeper))
+
+
 @cache
-def step_type(module: Any) -> type[Step]:
-    """What stands in for `Step`: its times are kept in C."""
-    return cast(type[Step], type("NativeStep", (module.Step, StepFigures), {"__doc__": StepFigures.__doc__}))
+def _step_type(module: Any) -> type:
+    """Python's part of a step has no attributes of its own here: what it sets is in the one of C."""
+    return type("NativeStep", (module.Step, StepFigures), {"__slots__": (), "__doc__": StepFigures.__doc__})
 
 
 def native_events() -> Any | None:

@@ -13,7 +13,7 @@ from .borders import BorderLog
 from .calls import TimedCalls
 from .ledger import Ledger
 from .made import Made
-from .native import NativeCalls, native, step_type
+from .native import NativeCalls, native, steps_of
 from .notes import MANY_NOTES, NoteList, Notes
 from .null import NULL_SCOPE, NullScope
 from .nvtx_ranges import NvtxMode, open_ranges
@@ -79,7 +79,7 @@ class Probe:
         self.phases: Callable[[str], AbstractContextManager[None]] = self._phases.__getitem__
         """Gives the shared object of a phase; callers go through the step's scope."""
         in_python = Step if nvtx_ranges is None else TracedStep
-        self.step = partial(in_python if module is None else step_type(module), self)
+        self.step = partial(in_python, self) if module is None else steps_of(self)
         """`step(number)` gives a step; the number goes into every row that is written while it is open."""
 
     def range(self, name: str) -> AbstractContextManager[None]:

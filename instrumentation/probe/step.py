@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .ledger import Ledger
 from .notes import MANY_NOTES, Notes
@@ -43,13 +43,16 @@ class StepKeeper(Protocol):
 
 
 class StepFigures:
-    """The probe's StepScope; each step gets its own. What most steps never change stands in the class.
+    """The probe's StepScope; each step gets its own. What most steps never change stands in the class. How the
+    attributes are kept says the step below it: `Step` in a dictionary, the one in C in its own way.
 
     held        its row waits for its tokens
     visible_ns  when they were there, if they were waited for after the step
     is_open     it has begun and not ended
     """
 
+    if not TYPE_CHECKING:
+        __slots__ = ()
     keeps_figures = True
     held = _late = False
     visible_ns: int | None = None

@@ -5,6 +5,7 @@ import sys
 import time
 import weakref
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from stepscope.instrumentation.clock import MonotonicClock
@@ -219,13 +220,59 @@ def test_a_step_is_given_up_with_its_row(monkeypatch, way):
     probe = make(monkeypatch, way)
     gone = []
     for number in range(2):
+        lens = {1, 2, 3}
         with probe.step(number) as step:
-            step.note_later(lambda lens: {"num_reqs": len(lens)}, b"abc")
-        gone.append(weakref.ref(step))
-    del step
+            step.note_later(lambda lens: {"num_reqs": len(lens)}, lens)
+        gone.append(weakref.ref(lens))  # goes with its step
+    del step, lens
     assert [row[3 + STEP_FIGURES.index("num_reqs")] for row in probe.ledger.rows["steps"]] == [3, 3]
     gc.collect()
     assert [ref() is None for ref in gone] == [True, False]  # the last one says when it began
+
+
+@pytest.mark.parametrize("way", [pytest.param("native", marks=needs_compiler), "python"])
+def test_figures_for_later_are_made_in_order_however_many_and_long_they_are(monkeypatch, way):
+    probe = make(monkeypatch, way)
+    held = [object() for _ in range(3)]
+    before = [sys.getrefcount(thing) for thing in held]
+    short, long = (lambda *of: {"num_reqs": len(of)}), (lambda *of: {"num_reqs": 10 * len(of), "num_tokens": len(of)})
+    later = [[(short,)], [(short, *held)], [(long, *held, *held)], [(long, *held), (short, held[0])],
+             [(long, *held, *held), (short,), (long, *held)]]  # fmt: skip
+    for number, notes in enumerate(later):
+        with probe.step(number) as step:
+            for note in notes:
+                step.note_later(*note)
+        assert [tuple(note) for note in step._later] == notes
+        with pytest.raises(TypeError):
+            step.note_later()
+    rows = [row[3:] for row in probe.ledger.rows["steps"]]
+    reqs, tokens = STEP_FIGURES.index("num_reqs"), STEP_FIGURES.index("num_tokens")
+    assert [(row[reqs], row[tokens]) for row in rows] == [(0, None), (3, None), (60, 6), (1, 3), (30, 3)]
+    with probe.step(9):
+        pass  # the last one is kept
+    del step, later, notes, note
+    gc.collect()
+    assert [sys.getrefcount(thing) for thing in held] == before
+
+
+@needs_compiler
+def test_a_step_in_c_is_made_by_its_probe_alone_and_keeps_what_python_sets(monkeypatch):
+    probe = make(monkeypatch, "native")
+    with probe.step(1) as step:
+        late = step.late()
+        assert (step.held, step._late, step.visible_ns, step._noted, step._keeper) == (True, True, None, None, probe)
+    step.note(num_reqs=2)
+    with late:
+        pass
+    assert (step.held, step._noted) == (False, {"num_reqs": 2})
+    assert step.visible_ns > step.end_ns
+    with pytest.raises(AttributeError):
+        step.unknown = 1
+    with pytest.raises(TypeError, match="is made by"):
+        type(step)(probe, 2)
+    for kind in (int, type(step)):
+        with pytest.raises(TypeError, match="notes in C"):
+            native().steps(kind, SimpleNamespace(noted=[], warmup=False))
 
 
 def test_without_a_compiler_it_is_done_in_python_and_why_is_said(monkeypatch, tmp_path):
