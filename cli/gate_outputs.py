@@ -95,6 +95,7 @@ def write_outputs(result: GateResult, wanted: Outputs, environ: Mapping[str, str
 
 def _append_summary(result: GateResult, environ: Mapping[str, str]) -> None:
     """Add to what the step has said already, within the limit that GitHub has for all of it."""
+    from ..experiments.files import naming
     from ..reports.gate.summary import LIMIT_BYTES, render_summary
 
     name = environ.get(SUMMARY_VARIABLE)
@@ -103,5 +104,5 @@ def _append_summary(result: GateResult, environ: Mapping[str, str]) -> None:
     path = Path(name)
     said = path.stat().st_size if path.exists() else 0
     text = render_summary(result, max(0, LIMIT_BYTES - said - 1))
-    with path.open("a", encoding="utf-8") as file:
+    with naming(path), path.open("a", encoding="utf-8") as file:
         file.write("\n" * (said > 0) + text)

@@ -6,7 +6,6 @@ Nothing heavy is imported here: a verb imports what it needs when it runs, so `p
 from __future__ import annotations
 
 import functools
-import os
 import signal
 import sys
 import traceback
@@ -27,6 +26,7 @@ from .report import report
 from .run import run
 from .sizes import sizes
 from .step import step
+from .streams import FULL, drop, name_of, say, settle
 from .sweep import sweep
 from .verify import verify
 
@@ -111,15 +111,11 @@ def _globals(
     pass
 
 
-def say(message: str) -> None:
-    """One line on stderr, whatever line breaks the message came with."""
-    sys.stderr.write(f"perf: {' '.join(message.split())}\n")
-
-
 def guarded(work: Callable[[], object], *, debug: bool = False) -> int:
     """Run `work` and turn what it raises into the exit code; one line on stderr tells why."""
     try:
         code = work()
+        settle()
     except StepscopeError as error:
         return _told(str(error), error.exit_code, debug)
     except _UsageProblem as error:
@@ -128,7 +124,7 @@ def guarded(work: Callable[[], object], *, debug: bool = False) -> int:
         return _told("interrupted", INTERRUPTED, debug)
     except BrokenPipeError:
         # the reader of our output went away (`perf ... | head`): nothing is left to say, and nothing may be flushed
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop(sys.stdout)
         return 0
     except MemoryError as error:
         return _told(f"does not fit into memory ({error}); lower the counts or sizes that were asked for", 2, debug)
@@ -139,8 +135,9 @@ def guarded(work: Callable[[], object], *, debug: bool = False) -> int:
 
 def _unforeseen(error: Exception) -> tuple[str, int]:
     """What no domain error tells: of the machine's state, or a mistake of ours."""
-    if isinstance(error, OSError) and error.filename is not None:  # a full disk, a long name
-        return f"{error.filename}: {error.strerror}; choose another path", 2
+    if isinstance(error, OSError) and (name := name_of(error)) is not None:  # a full disk, a long name
+        drop(sys.stdout if error.filename is None else None)
+        return f"{name}: {error.strerror}; {'make room or ' * (error.errno in FULL)}choose another path", 2
     if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("stepscope"):
         package = _DISTRIBUTIONS.get(error.name.partition(".")[0], error.name.partition(".")[0])
         return f"the package {package} is not installed here, and this needs it; pip install {package}", 2

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import UsageError
 
 SYNCS_AT_ONCE = 8
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An OSError from inside names `path`: the system says of what it cannot open, not of what it cannot write."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -18,12 +31,13 @@ def write_atomically(path: Path, text: str) -> None:
     A link stays one: what it leads to is replaced. A device or a pipe (/dev/null, /dev/stdout) is written to as it is.
     """
     if _is_stream(path):
-        path.write_text(text, encoding="utf-8")
+        with naming(path):
+            path.write_text(text, encoding="utf-8")
         return
     path = Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name[:40]}.{os.getpid()}.tmp")  # a name may be as long as names can be
     try:
-        with temporary.open("w", encoding="utf-8") as file:
+        with naming(path), temporary.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import UsageError
-from .files import make_writable, publish_folder, write_atomically
+from .files import make_writable, naming, publish_folder, write_atomically
 from .loading import read_text
 from .named_files import digest, named
 from .plan import Plan, Point, read_plan
@@ -164,7 +164,8 @@ class SweepStore:
             "choice": point.choice,
         }
         text = json.dumps({**head, **record}, indent=1) + "\n"
-        (temporary / "summary.json").write_text(text, encoding="utf-8")  # forced to disk with all the rest
+        with naming(temporary / "summary.json"):
+            (temporary / "summary.json").write_text(text, encoding="utf-8")  # forced to disk with all the rest
         final = self.folder(point)
         final.parent.mkdir(parents=True, exist_ok=True)
         publish_folder(temporary, final, self.root / WORK)
