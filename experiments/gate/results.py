@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...analysis.gate.history import Result
-from ...analysis.gate.matching import ONLY_POINT
+from ...analysis.gate.matching import ALL, ONLY_POINT
 from ...errors import UsageError
 from ..strict_json import LARGEST, check_schema, read_json
 from .sweeps import sweep_tree
@@ -51,6 +51,8 @@ def _result(tree: Mapping[str, Any], where: str) -> Result:
     values: dict[tuple[str, str], float | None] = {}
     failures: dict[str, str] = {}
     for name, point in points.items():
+        if name == ALL:
+            raise UsageError(f"{where}: points.{name}: is the gate's own word for all points; name the point otherwise")
         fields = _mapping(point, f"{where}: points.{name}")
         status = fields.get("status", "ok")
         if status != "ok":

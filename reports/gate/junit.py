@@ -72,9 +72,10 @@ def _nothing(suite: SuiteVerdict) -> _Case:
 
 
 def _write(group: ElementTree.Element, case: _Case) -> None:
-    point = "all points" if case.point == ALL else readable(case.point)
     metric = "measurement" if case.metric == ALL else readable(case.metric)
-    node = ElementTree.SubElement(group, "testcase", classname=f"perf.{metric}", name=f"{point}::{metric}")
+    # a point may be called "all points", but its case has the metric behind two colons
+    name = "all points" if case.point == ALL else f"{readable(case.point)}::{metric}"
+    node = ElementTree.SubElement(group, "testcase", classname=f"perf.{metric}", name=name)
     if case.element:
         kind = _ELEMENTS[case.verdict][1]
         message = f"{case.verdict.value} {case.reason.value}"

@@ -92,6 +92,7 @@ def test_points_that_one_side_lacks(judged, head, options, code, said):
     ({"schema": 2}, "schema is 2"),
     ({"schema": 1, "env": ENV}, "neither of points and metrics"),
     ({"schema": 1, "results": []}, "results holds no list"),
+    ({"schema": 1, "env": ENV, "points": {"*": {"metrics": {"a_ns": 1}}}}, "own word for all points; name the point"),
     (history(1.0, 2.0), "holds 2 results"),
     (result("10"), "step_ms_p50: is '10'"),
     (result(True), "step_ms_p50: is True"),

@@ -61,8 +61,8 @@ def test_junit_keeps_every_verdict_and_its_name(given_result):
     cases = junit_cases(render_junit(result))
     assert [tag for _, tag, _ in cases] == [ELEMENTS[point.verdict] for point in result.suite.points]
     for (name, tag, _), point in zip(cases, result.suite.points, strict=True):
-        start = "all points" if point.point == ALL else point.point
-        assert name == f"{start}::{'measurement' if point.metric == ALL else point.metric}"
+        metric = "measurement" if point.metric == ALL else point.metric
+        assert name == ("all points" if point.point == ALL else f"{point.point}::{metric}")
         assert (tag is None) == (point.verdict is Verdict.PASS)
 
 

@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 import pytest
 from stepscope.analysis.gate.matching import ALL
 from stepscope.analysis.gate.result import Level, Levels
-from stepscope.analysis.gate.verdict import Verdict
+from stepscope.analysis.gate.suite import Geomean
+from stepscope.analysis.gate.verdict import Reason, Verdict
 from stepscope.reports.gate.annotations import command, render_annotations
 from stepscope.reports.gate.bmf import render_bmf
 from stepscope.reports.gate.formats import FORMATS
@@ -43,12 +44,24 @@ def test_junit_says_what_each_verdict_is():
     assert [(name, tag) for name, tag, _ in cases] == [
         (f"{DECODE}::period_p50_ns", "failure"), ("prefill/tok=8192::period_p50_ns", None),
         ('a|b <c> & "d" `e` %41\\nnew, line: x::period_p50_ns', "skipped"), ("decode/bs=512::measurement", "error"),
-        ("new/one::measurement", "skipped"), (f"{DECODE}::num_syncs", None), ("all points::period_p50_ns", None),
+        ("new/one::measurement", "skipped"), (f"{DECODE}::num_syncs", None), ("all points", None),
     ]  # fmt: skip
     assert cases[0][2] == (
         "confirmed_on_fresh_data; +4.80 % (90 %: +4.40 % to +5.20 %), n = 5; base 1.2e+07, head 1.2576e+07"
     )
     assert cases[3][2] == "arm_failed; head: CUDA out of memory"
+
+
+def test_junit_keeps_a_point_called_all_points_apart_from_all_of_them():
+    # GIVEN two points, one of a name that nobody should choose, and both together
+    together = Geomean(0.011, 0.009, 0.013, 2, Verdict.PASS, Reason.WITHIN_LIMIT)
+    text = render_junit(result(verdict("all points"), verdict("b"), geomeans={"period_p50_ns": together}))
+    cases = ElementTree.fromstring(text.encode()).iter("testcase")
+    # THEN each case has a name of its own
+    assert [(case.get("classname"), case.get("name")) for case in cases] == [
+        ("perf.period_p50_ns", "all points::period_p50_ns"), ("perf.period_p50_ns", "b::period_p50_ns"),
+        ("perf.period_p50_ns", "all points"),
+    ]  # fmt: skip
 
 
 def test_junit_without_a_point_is_an_error():
