@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from ...analysis.gate.matching import ALL, ONLY_POINT
-from ...analysis.gate.point import PointVerdict
+from ...analysis.gate.point import Figures, PointVerdict
 from ...analysis.gate.suite import SuiteVerdict
-from ..formatting import percent
+from ...analysis.gate.verdict import Verdict
+from ..formatting import counted, percent
+from .characters import shortened
 from .reasons import MEANINGS
+
+_NAME_CHARACTERS = 80
 
 
 def signed(fraction: float | None) -> str:
@@ -28,21 +32,38 @@ def name_of(point: PointVerdict) -> str:
 
 def sentence(point: PointVerdict) -> str:
     """Reason, effect with its interval, and what the effect rests on."""
-    parts = [point.reason.value]
-    if point.figures is not None and point.figures.effect is not None:
-        figures = point.figures
-        interval = "" if figures.low is None else f" (90 %: {signed(figures.low)} to {signed(figures.high)})"
-        parts.append(f"{signed(figures.effect)}{interval}, n = {figures.launches}")
-    if point.detail:
-        parts.append(point.detail)
-    return "; ".join(parts)
+    return "; ".join(part for part in (point.reason.value, _change(point.figures), point.detail) if part)
+
+
+def _change(figures: Figures | None) -> str:
+    if figures is None or figures.effect is None:
+        return ""
+    interval = "" if figures.low is None else f" (90 %: {signed(figures.low)} to {signed(figures.high)})"
+    return f"{signed(figures.effect)}{interval}, n = {figures.launches}"
 
 
 def last_line(suite: SuiteVerdict) -> str:
-    """The verdict, its reasons, the first points behind it, and what the first reason means."""
-    behind = [point for point in suite.points if point.verdict is suite.verdict]
+    """The verdict, its reasons, and what a log has to say of them."""
     reasons = ", ".join(reason.value for reason in suite.reasons)
+    told = _passed if suite.verdict is Verdict.PASS else _behind
+    return f"{suite.verdict.value} ({reasons}): {told(suite)}"
+
+
+def _passed(suite: SuiteVerdict) -> str:
+    """How much was judged, and what came nearest to a regression; every other figure stands in the outputs."""
+    points = len({point.point for point in suite.points})
+    judged = f"{counted(len(suite.points), 'metric')} of {counted(points, 'point')}"
+    changed = [(one.figures.effect, one) for one in suite.points if one.figures and one.figures.effect is not None]
+    if not changed:
+        return judged
+    _, most = max(changed, key=lambda pair: pair[0])
+    return f"{judged}; highest {shortened(name_of(most), _NAME_CHARACTERS)}: {_change(most.figures)}"
+
+
+def _behind(suite: SuiteVerdict) -> str:
+    """The first points behind the verdict, and what the first reason means."""
+    behind = [point for point in suite.points if point.verdict is suite.verdict]
     shown = "; ".join(f"{name_of(point)}: {sentence(point)}" for point in behind[:3])
     more = f"; {len(behind) - 3} more" if len(behind) > 3 else ""
     meaning = f" ({suite.reasons[0].value}: {MEANINGS[suite.reasons[0]]})" if suite.reasons else ""
-    return f"{suite.verdict.value} ({reasons}): {shown}{more}{meaning}"
+    return f"{shown}{more}{meaning}"

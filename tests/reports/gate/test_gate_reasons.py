@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from stepscope.analysis.gate.point import PointVerdict
 from stepscope.analysis.gate.verdict import Reason, Verdict
 from stepscope.reports.gate.markdown import render_gate
 from stepscope.reports.gate.reasons import MEANINGS, meanings
 from stepscope.reports.gate.terminal import render_terminal
-from stepscope.reports.gate.words import name_of
+from stepscope.reports.gate.words import last_line, name_of
 
 from .made import result, verdict
 
@@ -32,3 +33,26 @@ def test_the_only_point_is_called_the_point():
     one = verdict("run", word=Verdict.FAIL)
     assert name_of(one) == "the point::period_p50_ns"
     assert "run" not in render_terminal(result(one)).replace("runs", "").split()
+
+
+def test_a_pass_is_one_short_line():
+    # GIVEN many metrics of two points, all within their limits
+    changes = {f"metric_{index}_ns": index / 1000 for index in range(20)}
+    suite = result(*(verdict(point, metric, effect=change)
+                     for point in ("p" * 300, "q") for metric, change in changes.items())).suite  # fmt: skip
+    line = last_line(suite)
+    # THEN a log has how much was judged, and what came nearest to a regression
+    assert line.startswith(f"PASS (within_limit): 40 metrics of 2 points; highest {'p' * 50}")
+    assert line.endswith(": +1.90 % (90 %: +1.50 % to +2.30 %), n = 5")
+    assert len(line) < 200
+
+
+def test_a_pass_of_counts_alone_and_a_regression():
+    counts = PointVerdict("p", "num_syncs", Verdict.PASS, Reason.EQUAL, stage=1)
+    assert last_line(result(counts).suite) == "PASS (equal): 1 metric of 1 point"
+    line = last_line(result(verdict(word=Verdict.FAIL, detail="in preprocess / build_indices"), counts).suite)
+    assert line == (
+        "FAIL (confirmed_on_fresh_data): decode/bs=32,kv=8192::period_p50_ns: confirmed_on_fresh_data; +0.10 %"
+        " (90 %: -0.30 % to +0.50 %), n = 5; in preprocess / build_indices"
+        " (confirmed_on_fresh_data: slower in the first launches, and again in fresh ones)"
+    )
