@@ -4,7 +4,7 @@ A finding is over launches: the mean and Student's 95 % interval. Against the ra
 
     claim says      |--------|
     interval          |---|         met: within
-                  |---|             met: its middle is within, and it is narrow
+                  |---|             met: its middle is within, and it is short
                |---|                open: the middle is not, though they overlap
          |--------------------|     open: wider than that, and not within
           |---|                     broken: wholly outside
@@ -181,7 +181,7 @@ def half_width(interval: Interval) -> float | None:
 
 
 def state_of(finding: Finding, interval: Interval, precise: bool | None) -> State:
-    """What the interval says of the range that is claimed. `precise`: it is as narrow as is asked."""
+    """What the interval says of the range that is claimed. `precise`: half of it is within its bound."""
     if not finding.judges:
         return "shown"
     if interval.low is None or interval.high is None:
@@ -190,11 +190,11 @@ def state_of(finding: Finding, interval: Interval, precise: bool | None) -> Stat
     above = finding.high is not None and interval.low > finding.high
     if below or above:
         return "broken"
-    known = precise and _narrow(interval, finding) and finding.allows(interval.mean, interval.mean)
+    known = precise and _short(interval, finding) and finding.allows(interval.mean, interval.mean)
     return "met" if known or finding.allows(interval.low, interval.high) else "open"
 
 
-def _narrow(interval: Interval, finding: Finding) -> bool:
+def _short(interval: Interval, finding: Finding) -> bool:
     """Whether the interval says where its middle is, and not only how long the steps behind it are."""
     half = half_width(interval)
     if half is None or _wider(interval, finding):

@@ -34,11 +34,11 @@ How to read it
   three turns of one kind, or where turns gauged fast come out slow, the gauge alone decides. Figures of the device, and
   premises, are of all turns.
 - A range in column *claimed* is what the claim says. A figure contradicts it (**broken**) when its interval lies wholly
-  outside; it is **met** when the interval lies within, or when its middle does and it is narrow: half of it is at most
-  5 us or 2 % of the figure (for a ratio: within the bound in column *half-width*), and it is no wider than a claim of
-  two ends. Else it is **open**.
+  outside; it is **met** when the interval lies within, or when its middle does and the interval is short: half of it is
+  within its bound in column *half-width* and, of a time, at most 5 us or 2 % of the figure itself, and all of it is no
+  wider than a claim of two ends. Else it is **open**.
 - Column *half-width* gives half of the interval and its bound: 5 us or 2 % of the times behind the figure (of the
-  longer arm for a difference; passed on where figures are divided), whichever is more; `!` marks a wider one. Fewer
+  longer arm for a difference; passed on where figures are divided), whichever is more; `!` marks one beyond it. Fewer
   launches than the claim's are told.
 - A part of a claim is one figure with a range. It is met when it is met at one speed of the core and broken at none,
   broken the other way round, and two parts where it is met at one and broken at the other. A claim **holds** when all
