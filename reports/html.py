@@ -16,6 +16,7 @@ from .document import Answer, Block, Chart, Document, Facts, Link, Missing, Tabl
 from .footnotes import Footnotes
 from .formatting import cell, sort_value
 from .grid import ORIGIN_TITLE, marked, origin_text, title_of
+from .unbroken import unbroken
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _KINDS: tuple[tuple[type, str], ...] = ((Answer, "answer"), (Facts, "facts"), (Table, "table"), (Chart, "chart"))
@@ -48,6 +49,7 @@ def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
     )
+    environment.filters["unbroken"] = unbroken
     environment.globals.update(
         is_missing=lambda item: isinstance(item, Missing), is_link=lambda item: isinstance(item, Link),
         text_of=cell, sort_value=sort_value, title_of=title_of, origin_text=origin_text, marked=marked,

@@ -75,9 +75,16 @@ def course_figure(points: CopyPoints) -> Figure:
     exposed = [value for value in palette.microseconds(points.exposed_ns) if value is not None]
     if exposed:
         traces.append({
-            "type": "histogram", "x": exposed, "marker": {"color": palette.OVERLAP}, "showlegend": False, "nbinsx": 40,
-            "xaxis": right.x, "yaxis": right.y, "hovertemplate": "%{x} µs: %{y} copies<extra></extra>",
+            "type": "histogram", "x": exposed, "marker": {"color": palette.OVERLAP}, "showlegend": False,
+            **_bins(exposed), "xaxis": right.x, "yaxis": right.y,
+            "hovertemplate": "%{x} µs: %{y} copies<extra></extra>",
         })
     layout: dict[str, Any] = left.axes("step", "time [µs]") | right.axes("exposed [µs]", "copies")
     layout[left.yaxis]["rangemode"] = "tozero"
     return Figure(tuple(traces), layout, height_px)
+
+
+def _bins(values: Sequence[float]) -> dict[str, Any]:
+    """About 40. Equal values get one that begins with them: Plotly would centre it, on less than nothing for zeros."""
+    least, most = min(values), max(values)
+    return {"nbinsx": 40} if least < most else {"xbins": {"start": least, "end": least + 1, "size": 1}}

@@ -46,7 +46,10 @@ def _heat(
     return {
         "type": "heatmap", "x": heat.xs, "y": heat.ys, "z": heat.values, "text": heat.texts, "texttemplate": "%{text}",
         "xaxis": panel.x, "yaxis": panel.y, "zmin": limits[0], "zmax": limits[1], "colorscale": _WHITE_TO_RED,
-        "showscale": scale, "colorbar": {"title": {"text": value_title, "side": "right"}, "thickness": 12},
+        "showscale": scale, "colorbar": {
+            "title": {"text": value_title, "side": "right"}, "thickness": 12, "exponentformat": "none",
+            "separatethousands": True,
+        },
         "xgap": 3, "ygap": 3, "hoverongaps": False,
         "hovertemplate": f"{heat.heading}<br>%{{y}} rows, width %{{x}}<br>%{{text}}<extra></extra>",
     }

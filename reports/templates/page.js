@@ -2,6 +2,8 @@
 (function () {
   // Figures carry the light page's colours; those that are ink or paper become the page's own, whichever it is.
   const OWN = { "#1d2433": "--ink", "#495057": "--ink", "#5b6577": "--soft", "#fff": "--paper", "#ffffff": "--paper", "#dfe4ec": "--idle" };
+  // Titles name the unit, so ticks are plain numbers: 12,000, never 12k.
+  const NUMBERS = { exponentformat: "none", separatethousands: true };
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   function themed(text) {
@@ -11,7 +13,7 @@
   function house() {
     const ink = colour("--ink"), paper = colour("--paper"), edge = colour("--edge");
     return {
-      axis: { gridcolor: colour("--grid"), zerolinecolor: edge, linecolor: edge, ticks: "outside", tickcolor: edge, automargin: true, title: { standoff: 8 } },
+      axis: { gridcolor: colour("--grid"), zerolinecolor: edge, linecolor: edge, ticks: "outside", tickcolor: edge, automargin: true, title: { standoff: 8 }, ...NUMBERS },
       layout: {
         font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif", size: 12, color: ink },
         paper_bgcolor: paper, plot_bgcolor: paper, margin: { l: 60, r: 16, t: 12, b: 44 }, bargap: 0.15,
