@@ -4,7 +4,8 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     Notes *notes;
-    PyObject *function, *scope, *mark; /* mark: NULL where none is taken */
+    PyObject *function, *scope, *mark, *taker; /* mark: NULL where none is taken; taker: borrowed from it */
+    PyCFunction take;                          /* of taker, where that does the same as calling the mark */
 } TimedCall;
 
 static PyTypeObject *call_type;
@@ -47,6 +48,14 @@ static PyObject *call_range(PyObject *object, PyObject *const *values, size_t co
     return result;
 }
 
+/* A mark. A method of C without arguments, as that of marks in C, needs nothing that a call does around it. */
+static inline PyObject *take_mark(TimedCall *self)
+{
+    if (self->take != NULL)
+        return self->take(self->taker, NULL);
+    return PyObject_CallNoArgs(self->mark);
+}
+
 /* A phase with a device mark at either border. The host end is read behind the mark: what that costs is the phase's. */
 static PyObject *call_phase(PyObject *object, PyObject *const *values, size_t count, PyObject *names)
 {
@@ -54,13 +63,13 @@ static PyObject *call_phase(PyObject *object, PyObject *const *values, size_t co
     if (self->notes->silent)
         return PyObject_Vectorcall(self->function, values, count, names);
     long long start_ns = now_ns();
-    PyObject *begin = PyObject_CallNoArgs(self->mark);
+    PyObject *begin = take_mark(self);
     if (begin == NULL)
         return NULL;
     PyObject *result = PyObject_Vectorcall(self->function, values, count, names);
     if (result == NULL)
         return cut_off(self, start_ns, begin);
-    PyObject *end = PyObject_CallNoArgs(self->mark);
+    PyObject *end = take_mark(self);
     if (end == NULL)
         Py_DECREF(begin);
     if (end == NULL || note_use(self, PHASE, start_ns, begin, end))
@@ -117,6 +126,11 @@ static PyObject *timed(PyObject *module, PyObject *values)
     made->function = Py_NewRef(function);
     made->scope = Py_NewRef(scope);
     made->mark = mark == Py_None ? NULL : Py_NewRef(mark);
+    made->take = NULL;
+    if (PyCFunction_CheckExact(mark) && PyCFunction_GET_FLAGS(mark) == METH_NOARGS) {
+        made->take = PyCFunction_GET_FUNCTION(mark);
+        made->taker = PyCFunction_GET_SELF(mark);
+    }
     PyObject_GC_Track(made);
     return (PyObject *)made;
 }

@@ -4,6 +4,7 @@ import gc
 import sys
 import time
 import weakref
+from collections import deque
 from functools import partial
 from types import SimpleNamespace
 
@@ -148,6 +149,22 @@ def test_a_mark_that_fails_is_heard_of(monkeypatch, way, at):
     call = make(monkeypatch, way, MarkFails(at)).timed_phase("a", lambda: None)
     with pytest.raises(OSError, match="no event"):
         call()
+
+
+@pytest.mark.parametrize("way", [pytest.param("native", marks=needs_compiler), "python"])
+def test_a_mark_may_be_any_function_of_c(monkeypatch, way):
+    marks, left = Marks(), deque([1, 2, 3])
+    marks.mark = left.popleft  # without arguments: C takes it without a call
+    probe = make(monkeypatch, way, marks)
+    call = probe.timed_phase("a", lambda: None)
+    marks.mark = None
+    call()
+    with pytest.raises(IndexError, match="empty deque"):
+        call()
+    assert [note[3:5] for note in probe.noted.take() if len(note) == 6 and note[5]] == [(1, 2)]
+    marks.mark = left.append  # wants a value
+    with pytest.raises(TypeError, match="append"):
+        make(monkeypatch, way, marks).timed_phase("a", lambda: None)()
 
 
 @pytest.mark.parametrize("way", [pytest.param("native", marks=needs_compiler), "python"])
