@@ -13,7 +13,9 @@ import numpy as np
 
 from ...instrumentation.sources.arrays import LARGEST, BoolArray, LongArray, blocks, grouped, rows_by
 from ...instrumentation.sources.trace import OP, RANGE
+from ..intervals import merge
 from .gathering import KIND_GRAPH
+from .host_time import covered
 from .lacks import Lacks
 from .launches import Launches
 from .rows import CaptureRows
@@ -31,6 +33,7 @@ class RangeFigures:
                 where the calls tell no thread, all of the kernels (or copies) no call, or work left no row
     nsys_ops    null, too, where calls have no names: which launched a graph is not known then
     gpu_sum_ns  durations of the launched work, added up; overlapping work counts twice
+    in_steps_ns the part of total_ns inside the process's steps, steps_ns their union; both null without steps
     """
 
     pid: int | None
@@ -42,6 +45,8 @@ class RangeFigures:
     total_ns: int
     min_ns: int
     max_ns: int
+    in_steps_ns: int | None
+    steps_ns: int | None
     gpu_ops: int | None
     gpu_sum_ns: int | None
     projected_uses: int | None
@@ -96,7 +101,7 @@ def range_figures(
         "nsys_projected_ns": sums.of(np.where(projected, nsys[3] - nsys[2], 0)),
         "nsys_range_ns": sums.of(np.where(projected, duration, 0)),
         "min_ns": sums.least(duration), "max_ns": sums.most(duration),
-    }
+    } | _in_steps(rows, uses, sums, head)
     why = _why(rows, lacks, lost)
     found = [
         _figures(rows, int(uses[row]), {k: int(v[n]) for k, v in columns.items()}, why) for n, row in enumerate(head)
@@ -109,7 +114,9 @@ def range_figures(
 def _figures(rows: CaptureRows, row: int, values: dict[str, int], why: str) -> RangeFigures:
     host, nothing = rows.host, values["gpu_ops"] == 0 or why != NO_KERNEL
     key = rows.processes[host.process[row]]
-    optional = {"gpu_sum_ns": nothing, "projected_ns": nothing, "nsys_projected_ns": nothing or not values["nsys_uses"]}
+    optional = dict.fromkeys(("in_steps_ns", "steps_ns"), values["steps_ns"] == 0)
+    optional |= dict.fromkeys(("gpu_sum_ns", "projected_ns"), nothing)
+    optional["nsys_projected_ns"] = nothing or not values["nsys_uses"]
     optional |= dict.fromkeys(_OF_WORK, why != NO_KERNEL)
     kept = {name: None if optional.get(name) else value for name, value in values.items()}
     return RangeFigures(
@@ -117,6 +124,19 @@ def _figures(rows: CaptureRows, row: int, values: dict[str, int], why: str) -> R
         domain=rows.domains[host.domain[row]] if host.domain[row] >= 0 else None, name=rows.names[host.name[row]],
         gpu_reason=why if nothing else None, **kept,  # type: ignore[arg-type]
     )
+
+
+def _in_steps(rows: CaptureRows, uses: LongArray, sums: _Sums, head: LongArray) -> dict[str, LongArray]:
+    """By name: the uses' time inside the steps of their process, and the time of these steps; 0 where it has none."""
+    (start, has_start), (end, has_end) = rows.steps.ints("start_ns"), rows.steps.ints("end_ns")
+    process, known = rows.host.process[uses], has_start & has_end
+    inside, whole = np.zeros(len(uses), dtype=np.int64), np.zeros(len(uses), dtype=np.int64)
+    for own in np.unique(process).tolist():
+        steps = merge(np.stack((start, end), axis=1)[known & (rows.step_process == own)])
+        chosen = process == own
+        inside[chosen] = covered(steps, rows.host.start[uses[chosen]], rows.host.end[uses[chosen]])
+        whole[chosen] = (steps[:, 1] - steps[:, 0]).sum()
+    return {"in_steps_ns": sums.of(inside), "steps_ns": whole[head]}
 
 
 def _why(rows: CaptureRows, lacks: Lacks, lost: str | None) -> str:

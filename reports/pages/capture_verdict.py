@@ -5,8 +5,6 @@ from __future__ import annotations
 from ...analysis.captures.figures import CaptureFigures
 from ...analysis.captures.ranges import RangeFigures
 from ...analysis.captures.verdict import CaptureVerdict, Remedy, capture_verdict
-from ...analysis.stats import Number
-from ...analysis.tables import ints
 from ..document import Block, Cell, Column, Facts, Missing, Quantity, Section, Words
 from ..formatting import count, counted, duration, percent
 from .capture_basis import why_not
@@ -139,31 +137,24 @@ def _words(own: Remedy) -> str:
 
 
 def _range_table(figures: CaptureFigures) -> tuple[Block, ...]:
-    """Ranges by their total, the share of all steps' time beside it: children count in their parents too."""
+    """Ranges by their total, and how much of the steps' time they take: children count in their parents too."""
     ranges = [own for own in figures.ranges if own.kind == "range"][:MOST_RANGES]
     if not ranges:
         return ()
-    whole = _steps_total(figures)
     columns = (
         Column("range"), count_column("uses"), us_column("mean"), us_column("shortest"), us_column("longest"),
         percent_column("of the steps' time"),
     )  # fmt: skip
-    rows = [_range_row(own, whole) for own in sorted(ranges, key=lambda own: -own.total_ns)]
+    rows = [_range_row(own) for own in sorted(ranges, key=lambda own: -own.total_ns)]
     note = "Ranges with the largest totals; what lies in a range counts in the range around it too."
     return (table("Where the host's time goes", columns, rows, note=note),)
 
 
-def _range_row(own: RangeFigures, whole: Number | None) -> tuple[Cell, ...]:
-    share: Cell = Quantity(own.total_ns / whole, "fraction") if whole else Missing("the capture has no steps")
+def _range_row(own: RangeFigures) -> tuple[Cell, ...]:
+    share: Cell = Missing("the process has no steps")
+    if own.in_steps_ns is not None and own.steps_ns:
+        share = Quantity(own.in_steps_ns / own.steps_ns, "fraction")
     return (
         own.name, Quantity(own.uses, "count"), Quantity(own.total_ns / own.uses, "ns"), Quantity(own.min_ns, "ns"),
         Quantity(own.max_ns, "ns"), share,
     )  # fmt: skip
-
-
-def _steps_total(figures: CaptureFigures) -> int | None:
-    if figures.steps.empty:
-        return None
-    steps = figures.steps.drop_duplicates(["pid", "rank", "step"])
-    (start, has_start), (end, has_end) = ints(steps, "start_ns"), ints(steps, "end_ns")
-    return int((end - start)[has_start & has_end].sum()) or None

@@ -95,3 +95,18 @@ def test_ranges_alone_are_still_told_by_their_share_of_the_steps(export) -> None
     assert "Four questions" not in text
     assert "Host time of each step" in render_capture(figures, "html")
     assert "cannot be said" in capture_brief(figures, "x")
+
+
+def test_a_range_beside_the_steps_takes_none_of_their_time(export) -> None:
+    # GIVEN vLLM's steps of 40 us, each inside a longer wait for its result that has another of 30 us behind it
+    for number in range(4):
+        at = number * 120 * US
+        export.range(at, at + 80 * US, "llm_engine step: get_output")
+        export.range(at, at + 40 * US, f"execute_context_{number}(0)_generation_1(1)")
+        export.range(at + 85 * US, at + 115 * US, "process outputs")
+    figures = figures_of(export.path)
+    # THEN the first takes the steps whole, never twice, and the last has no part in them
+    ranges = {own.name: own for own in figures.ranges}
+    waited, after = ranges["llm_engine step: get_output"], ranges["process outputs"]
+    assert (waited.total_ns, waited.in_steps_ns, waited.steps_ns) == (320 * US, 160 * US, 160 * US)
+    assert (after.total_ns, after.in_steps_ns, after.steps_ns) == (120 * US, 0, 160 * US)
