@@ -57,9 +57,11 @@ def _calibration(meta: RecordingMeta, calibration: pd.DataFrame) -> tuple[tuple[
 
 
 def environment_items(environment: Mapping[str, object]) -> tuple[tuple[str, Cell], ...]:
-    """The machine's fingerprint in the order of the registry, with its labels."""
+    """The machine's fingerprint in the order of the registry, with its labels. Reasons of nothing are left out."""
     items: list[tuple[str, Cell]] = []
     for key, value in sorted(environment.items(), key=lambda item: _rank(item[0])):
+        if value is None and key.endswith("_reason"):
+            continue  # beside "page-locked memory: yes" there is no reason to miss
         known = ENVIRONMENT_KEYS.get(key)
         label = known.label if known else key
         items.append((label, _environment_cell(key, value, environment, known.unit if known else "")))

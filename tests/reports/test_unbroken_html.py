@@ -10,6 +10,7 @@ from stepscope import reports
 from stepscope.reports.document import Column, Document, Quantity, Row, Section, Table, Words
 from stepscope.reports.figures.copies import CopyPoints, course_figure
 from stepscope.reports.html import render_html
+from stepscope.reports.pages.environment import environment_items
 from stepscope.reports.unbroken import unbroken
 
 TEMPLATES = Path(reports.__file__).parent / "templates"
@@ -68,3 +69,8 @@ def test_copies_that_are_never_exposed_have_no_bar_below_zero(
         if trace["type"] == "histogram"
     ]
     assert histogram.get("xbins") == bins
+
+
+def test_no_reason_is_missed_where_there_is_nothing_to_explain() -> None:
+    items = dict(environment_items({"pin_memory": True, "pin_memory_reason": None, "nvml": None, "nvml_reason": "no"}))
+    assert list(items) == ["page-locked memory is to be had", "NVML: ok or unavailable", "why NVML is unavailable"]
