@@ -10,7 +10,7 @@ from ..errors import StepscopeError, UsageError
 from ..instrumentation.recording.reader import Recording
 from ..instrumentation.recording.schema import CAPTURE_SOURCES
 from ..instrumentation.recording.storage import META_FILE, PARTIAL_META_FILE
-from ..instrumentation.sources.reading import is_capture, read_capture
+from ..instrumentation.sources.reading import is_capture, read_capture, what_instead
 from ..reports import Format, IndexEntry, render, render_index, render_sweep
 from ..reports.perfetto import perfetto_json
 from .files import write_atomically
@@ -97,6 +97,8 @@ def _folder(path: Path) -> Path:
         return path
     if path.name in _OWN_FILES:
         return path.absolute().parent
+    if instead := what_instead(path):
+        raise UsageError(f"{path}: {instead}")
     raise UsageError(
         f"{path}: is no recording and no capture; give the folder that holds {META_FILE} or plan.json, an nsys export "
         "or a Kineto trace"

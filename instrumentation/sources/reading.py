@@ -11,6 +11,7 @@ from .capture import Capture, CaptureOptions, capture_of
 from .kineto.trace_file import read_trace
 from .nsys.export import read_export
 from .nsys.report_file import read_report
+from .packed import how_to_unpack
 from .trace import Trace
 
 _SQLITE = b"SQLite format 3\x00"
@@ -91,17 +92,22 @@ def _kind(path: Path) -> Literal["nsys", "report", "kineto"] | None:
         return "nsys"
     if path.suffix in (".nsys-rep", ".qdrep", ".qdstrm") and not head.startswith(_LFS):
         return "report"
-    if head.startswith(_GZIP) or head.lstrip(_BLANK)[:1] in (b"{", b"["):
+    if head.lstrip(_BLANK)[:1] in (b"{", b"[") or (head.startswith(_GZIP) and how_to_unpack(path) is None):
         return "kineto"
     return None
 
 
-def _refuse(path: Path) -> NoReturn:
+def what_instead(path: Path) -> str | None:
+    """What a file is that is no capture as it lies there, and the mend; None for nothing known."""
     head = _head(path)
     if head.startswith(_LFS):
-        raise UsageError(f"{path}: a pointer of Git LFS, not the file itself; fetch it with: git lfs pull")
-    if not head:
-        raise UsageError(f"{path}: the file is empty; capture or copy it again")
+        return "a pointer of Git LFS, not the file itself; fetch it with: git lfs pull"
+    return how_to_unpack(path) if head else "the file is empty; capture or copy it again"
+
+
+def _refuse(path: Path) -> NoReturn:
+    if instead := what_instead(path):
+        raise UsageError(f"{path}: {instead}")
     raise UsageError(
         f"{path}: not an nsys SQLite export (no SQLite header) and no PyTorch profiler trace (no JSON); "
         "give a .sqlite, .nsys-rep, .json or .json.gz"

@@ -31,6 +31,12 @@ def rank(metadata: Mapping[str, Any]) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31 else None
 
 
+def is_view(metadata: Mapping[str, Any]) -> bool:
+    """Whether `perf report --format perfetto` made the file, for viewers: calls, copies and links are slices there."""
+    other = metadata.get("otherData")
+    return isinstance(other, dict) and {"origin_ns", "clock_ids", "rows_without_times"} <= other.keys()
+
+
 def facts(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Versions and switches of the profiler: numbers and yes or no, no text."""
     found: dict[str, Any] = {}

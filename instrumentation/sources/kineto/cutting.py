@@ -100,7 +100,7 @@ class EventStream:
             return
         self.truncated = True
         if not self._salvage:
-            raise UsageError(f"{self._chunks.path}: {damage}; --salvage reads what is whole")
+            raise UsageError(f"{self._chunks.path}: {damage}; perf import --salvage reads what is whole")
 
     def _consume(self, place: int) -> None:
         """Drop what stands before a place of the buffer; a bracket stands there instead. `_offset` is the file's byte
@@ -163,7 +163,7 @@ class EventStream:
             event = self._around(place)
             raise UsageError(
                 f"{self._chunks.path}: not valid JSON at byte {self._offset + place - 1}{event} ({_reason(error)}); "
-                "--salvage reads what is whole"
+                "perf import --salvage reads what is whole"
             )
         found = mend(bytes(self._buffer[1:stop]), whole=whole)
         self.lost += found.lost
@@ -229,7 +229,7 @@ class EventStream:
             return False
         raise UsageError(
             f"{self._chunks.path}: has no list traceEvents, or is not valid JSON before it "
-            f"({len(self._buffer)} bytes read); --salvage takes the events alone"
+            f"({len(self._buffer)} bytes read); perf import --salvage takes the events alone"
         )
 
     def _read_tail(self) -> None:
@@ -247,7 +247,7 @@ class EventStream:
         else:
             raise UsageError(
                 f"{self._chunks.path}: not valid JSON behind byte {self._offset}, the end of traceEvents; "
-                "--salvage reads what is whole"
+                "perf import --salvage reads what is whole"
             )
 
 

@@ -37,6 +37,8 @@ def _read_one(path: Path, salvage: bool) -> Trace:
         for events in stream:
             collector.take(events)
         collector.finish()
+    if about.is_view(stream.metadata):
+        raise UsageError(f"{path}: perf report --format perfetto wrote this for viewers; give what it was made from")
     device, copies = collector.device(), collector.copies()
     host = _of_threads(collector.host(), device, copies)
     if not len(host) and not len(device) and not len(copies):
