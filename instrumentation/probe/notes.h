@@ -131,15 +131,23 @@ static PyObject *notes_take(PyObject *object, PyObject *unused)
 }
 
 static Py_ssize_t notes_length(PyObject *object) { return ((Notes *)object)->size; }
-static int notes_init(PyObject *object, PyObject *values, PyObject *names)
+
+/* Notes(ledger, many) */
+static PyObject *notes_new(PyTypeObject *type, PyObject *values, PyObject *names)
 {
-    Notes *self = (Notes *)object;
     PyObject *ledger;
-    if (!PyArg_ParseTuple(values, "On", &ledger, &self->many))
-        return -1;
-    Py_XSETREF(self->ledger, Py_NewRef(ledger));
-    Py_XSETREF(self->scopes, PyList_New(0));
-    return self->scopes == NULL ? -1 : 0;
+    Py_ssize_t many;
+    if (!PyArg_ParseTuple(values, "On", &ledger, &many))
+        return NULL;
+    Notes *self = (Notes *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->ledger = Py_NewRef(ledger);
+    self->many = many;
+    self->scopes = PyList_New(0);
+    if (self->scopes == NULL)
+        Py_CLEAR(self);
+    return (PyObject *)self;
 }
 
 static int notes_traverse(PyObject *object, visitproc visit, void *arg)
@@ -158,6 +166,8 @@ static int notes_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
+/* Ledger and scopes stay until the end: whoever is collected with the notes may still note, and a use refers to its scope
+   without owning it. */
 static int notes_clear(PyObject *object)
 {
     Notes *self = (Notes *)object;
@@ -167,13 +177,20 @@ static int notes_clear(PyObject *object)
     self->size = self->capacity = 0;
     drop(notes, size);
     PyMem_Free(notes);
-    Py_CLEAR(self->scopes);
-    Py_CLEAR(self->ledger);
     Py_CLEAR(self->last);
     return 0;
 }
 
-static void notes_free(PyObject *object) { free_object(object, notes_clear); }
+static int notes_drop(PyObject *object)
+{
+    Notes *self = (Notes *)object;
+    notes_clear(object);
+    Py_CLEAR(self->scopes);
+    Py_CLEAR(self->ledger);
+    return 0;
+}
+
+static void notes_free(PyObject *object) { free_object(object, notes_drop); }
 
 static PyMethodDef notes_methods[] = {
     {"append", notes_append, METH_O, "Note an object."},
@@ -186,7 +203,7 @@ static PyMemberDef notes_members[] = {
     {NULL},
 };
 static PyType_Slot notes_slots[] = {
-    {Py_tp_new, PyType_GenericNew}, {Py_tp_init, notes_init}, {Py_tp_methods, notes_methods},
+    {Py_tp_new, notes_new}, {Py_tp_methods, notes_methods},
     {Py_tp_members, notes_members}, {Py_sq_length, notes_length}, {Py_tp_traverse, notes_traverse},
     {Py_tp_clear, notes_clear}, {Py_tp_dealloc, notes_free}, {0, NULL},
 };

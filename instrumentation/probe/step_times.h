@@ -116,10 +116,12 @@ static PyObject *step_note_later(PyObject *object, PyObject *const *values, Py_s
         self->count = count;
         Py_RETURN_NONE;
     }
-    if (self->later == NULL && (self->later = PyList_New(0)) == NULL)
-        return NULL;
-    PyObject *note = as_tuple(values, count);
-    int failed = note == NULL || PyList_Append(self->later, note);
+    PyObject *note = as_tuple(values, count), *later = self->later == NULL ? PyList_New(0) : NULL;
+    if (self->later == NULL) /* still: making objects may run the collector, and with it anything */
+        self->later = later;
+    else
+        Py_XDECREF(later);
+    int failed = note == NULL || self->later == NULL || PyList_Append(self->later, note);
     Py_XDECREF(note);
     if (failed)
         return NULL;

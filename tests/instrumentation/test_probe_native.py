@@ -1,5 +1,6 @@
 """The timed calls in C: what Python's note, from any function, with exceptions, collected when nobody holds them."""
 
+import ctypes
 import gc
 import sys
 import time
@@ -20,6 +21,7 @@ from .probe_fakes import FakeMarks
 from .test_probe_calls import Arities, CalledStep
 
 needs_compiler = pytest.mark.skipif(native() is None, reason="no C compiler, or no Python.h")
+TP_CLEAR = 51  # in CPython's typeslots.h
 
 
 class Marks(FakeMarks):
@@ -195,6 +197,35 @@ def test_a_probe_that_is_given_up_takes_its_notes_along(monkeypatch):
     del probe
     gc.collect()
     assert gone() is None
+
+
+def clear(thing):
+    """Do to it what the collector does to garbage: its slot tp_clear."""
+    address = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(("PyType_GetSlot", ctypes.pythonapi))
+    types = [each for each in type(thing).__mro__ if each.__module__ in ("hot_path", "builtins")]
+    slot = address(types[0], TP_CLEAR)
+    if slot:
+        ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object)(slot)(thing)
+
+
+@needs_compiler
+def test_what_is_being_collected_may_still_be_called(monkeypatch):
+    probe = make(monkeypatch, "native", Marks())
+    call, phase, step = probe.timed("a", len), probe.timed_phase("b", len), probe.step(1)
+    with probe.step(0) as open_step:
+        open_step.note_later(int)
+        for thing in (call, phase, step, open_step, probe.noted):
+            clear(thing)
+        assert call([1]) == phase([1]) == 1
+        open_step.note_later(int, 1)
+    with step:
+        step.note_later(int)
+    assert [note[0].name if isinstance(note, tuple) else note.number for note in probe.noted.take()] == [
+        "a", "b", 0, 1, 1
+    ]  # fmt: skip
+    for wrong in ((), (probe.ledger,), (probe.ledger, "many")):
+        with pytest.raises(TypeError):
+            native().Notes(*wrong)
 
 
 @needs_compiler
