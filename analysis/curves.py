@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -26,6 +27,20 @@ class Curve:
         at = np.searchsorted(self.sizes, wanted, side="left")
         return np.minimum(at, len(self.sizes) - 1), at < len(self.sizes)
 
+    def pooled(self, *, within_kernels: bool) -> Curve:
+        """T without what looks like a fall: isotonic regression (pool adjacent violators), each size weighing the same.
+
+        within_kernels  among neighbours of the same kernels only: there T cannot fall with the size, and what falls is
+                        the luck of where each graph's memory lay. Sizes whose kernels are not known stay as they are.
+                        False: over all sizes
+        Of pooled sizes each is 1 ns above the one before: where nothing else tells them apart the smaller is better.
+        """
+        groups = [0]
+        for before, kernels in pairwise(self.kernels):
+            groups.append(groups[-1] + (within_kernels and (kernels is None or kernels != before)))
+        times = [_isotonic(self.time_ns[np.array(groups) == group]) for group in range(groups[-1] + 1)]
+        return replace(self, time_ns=np.concatenate(times))
+
     def envelope_ns(self) -> LongArray:
         """Lower monotone envelope: at each measured size the least T of it and of all larger ones.
 
@@ -33,6 +48,18 @@ class Curve:
         """
         lowest: LongArray = np.minimum.accumulate(self.time_ns[::-1])[::-1]
         return lowest
+
+
+def _isotonic(times_ns: LongArray) -> LongArray:
+    """Means of pools, ascending; within a pool 1 ns more from size to size."""
+    pools: list[tuple[float, int]] = []
+    for time_ns in times_ns.tolist():
+        pools.append((time_ns, 1))
+        while len(pools) > 1 and pools[-2][0] >= pools[-1][0]:
+            (mean, count), (left, before) = pools.pop(), pools.pop()
+            pools.append(((mean * count + left * before) / (count + before), count + before))
+    pooled = [np.full(count, round(mean), dtype=np.int64) + np.arange(count) for mean, count in pools]
+    return np.concatenate(pooled) if pooled else times_ns
 
 
 def curve(calibration: Table, name: str) -> tuple[Curve | None, str | None]:

@@ -1,7 +1,7 @@
 """From measured curves to the optimiser's problem, and what a list of sizes costs a stream of steps.
 
-T = G(size) + A(size; rows, KV). G is taken at the captured size as measured there (the next measured size where it was
-not), never interpolated. Attention is masked, but not quite the same at every size: a graph keeps the launch that was
+T = G(size) + A(size; rows, KV). G is taken at the captured size (the next measured size where it was not), never
+interpolated. Attention is masked, but not quite the same at every size: a graph keeps the launch that was
 chosen for its rows, real or not, and at few rows that decides among how many programs a row's keys are shared out. What
 it takes longer so is known of one row (`SizesCosts.sized`); all else of A is the same in every arm and left out.
 """
@@ -52,6 +52,13 @@ class SizesCosts:
     graph: Curve
     eager: Curve
     sized: Curve | None = None
+
+    def pooled(self) -> SizesCosts:
+        """Measured curves without their noise, for choosing: every size was captured once, and the one that was lucky
+        would be taken for the better one (H200: same size, other graph, 5 us more or less).
+        """
+        sized = None if self.sized is None else self.sized.pooled(within_kernels=False)
+        return replace(self, graph=self.graph.pooled(within_kernels=True), sized=sized)
 
     def without_attention(self) -> SizesCosts:
         """For those who add an attention of their own."""

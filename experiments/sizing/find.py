@@ -155,7 +155,7 @@ def _run(
     if isinstance(found, str):
         return replace(view, why_not=found)
     same = predicted_gain(view.chosen, ladder, rest.between(0, found.gain.steps), source.costs)
-    graphs = [found.chosen.of(view.chosen.sizes), *(found.ladder.of(arm.sizes) for arm in view.arms)]
+    graphs = [found.captures.of(arm.sizes) for arm in (view.chosen, *view.arms)]
     if graphs[0].memory_bytes is None:  # this run measured none
         graphs = list(view.graphs)
     return replace(view, measured=(found.gain,), measured_as=found.what, same_steps=(same,), graphs=graphs)

@@ -39,8 +39,12 @@ def sizes_costs(calibration: pd.DataFrame) -> SizesCosts:
 
 
 def costs_on(device: str | None, config: RunnerConfig, costs: SizesCosts) -> SizesCosts:
-    """The costs as they are there: on `sim`, and where a decode has drafts, attention knows no captured size."""
-    return costs.without_attention() if device == "sim" or config.decode_query_len > 1 else costs
+    """The costs as they are there. `sim` goes by the curves as they were measured, and its attention knows no captured
+    size; nor does that of a decode with drafts.
+    """
+    if device == "sim":
+        return costs.without_attention()
+    return costs.pooled() if config.decode_query_len == 1 else costs.pooled().without_attention()
 
 
 def ladder_of(config: RunnerConfig, setting: str) -> Sizes:

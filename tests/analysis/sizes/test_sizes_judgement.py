@@ -78,6 +78,32 @@ def test_attention_that_takes_longer_in_a_larger_graph_counts_for_the_list_witho
     assert (stack, whole) == ((8, 16), (4, 16))
 
 
+def test_a_fall_within_the_same_kernels_is_noise_and_the_smaller_of_two_that_cost_the_same_is_better():
+    # GIVEN 3 measured faster than 2 with the same kernels, a real dip at 8 by other ones, and a size of unknown kernels
+    sizes = np.array([1, 2, 3, 4, 8, 9], dtype=np.int64)
+    measured = Curve(sizes, np.array([1000, 1040, 1010, 1060, 900, 890], dtype=np.int64), ("a", "a", "a", "a", "b", None))
+    costs = SizesCosts(measured, COSTS.eager, Curve(sizes, np.array([5, 4, 9, 9, 9, 8], dtype=np.int64), (None,) * 6))
+    pooled = costs.pooled()
+    # THEN 2 and 3 share their mean, a nanosecond apart; the dip and the unknown one stay
+    assert pooled.graph.time_ns.tolist() == [1000, 1025, 1026, 1060, 900, 890]
+    assert pooled.graph.kernels == measured.kernels
+    # AND attention cannot take less in a larger graph, whatever runs it
+    assert pooled.sized.time_ns.tolist() == [4, 5, 9, 10, 11, 12]
+    # AND steps of two tokens get a graph of two, where the raw curve would pad them to three
+    lists = [
+        solve_sizes(problem_of(stream(2, 2, 2, 3), up_to(4, one), SizesLimits(maximum=4, max_graphs=3, prior=0))).sizes
+        for one in (costs, pooled)
+    ]
+    assert lists == [(3, 4), (2, 3, 4)]
+
+
+def up_to(size, costs):
+    """The costs of sizes up to one, without attention."""
+    kept = costs.graph.sizes <= size
+    graph = Curve(costs.graph.sizes[kept], costs.graph.time_ns[kept], costs.graph.kernels[: int(kept.sum())])
+    return SizesCosts(graph, costs.eager)
+
+
 def test_candidates_are_measured_multiples_and_what_is_forced():
     assert candidates_of(SizesLimits(maximum=12, multiple=2, forced=(6,)), COSTS).tolist() == [2, 4, 6, 8, 12]
     with pytest.raises(UsageError, match="7 cannot be forced; it must be a multiple of 2 from 2 to 8"):

@@ -132,7 +132,7 @@ def test_interrupted_it_says_what_is_known(spec, monkeypatch):
     assert dry.why_not == "interrupted"
     # AND when the run is, the steps that both lists have run are compared
     monkeypatch.setattr(sizing_run, "SETTLE", 3)
-    watch = Impatient("steps run", 14)
+    watch = Impatient("steps run", 7)
     run = find_sizes(SizesRequest(path=spec, budget=4, run=50), watch)
     assert [what for what, _ in watch.stages][1:] == ["steps scheduled, not run", "steps run with both lists"]
     assert 0 < run.measured[0].steps < whole.predicted[0].steps
