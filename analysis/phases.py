@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .columns import BoolArray, Columns, LongArray
+from .intervals import Intervals, merge
 from .stats import Number, median, quantile, share, total
 from .tables import Process, TableSource, counted_steps, gather, ints, nullable, processes, records
 
@@ -26,7 +27,8 @@ class PhaseSummary:
     """The phases of a recording in figures.
 
     host            a row a phase: name, n, p10_ns, p50_ns, p90_ns, share (of the period, over steps that have both)
-    ranges          the same for sub-ranges (`build_indices`, ...); share is of the preprocess phase
+    ranges          the same for sub-ranges (`build_indices`, ...); share is of the preprocess phase: of the ranges that
+                    began inside it, null where none of that name did
     device          a row a phase and figure: name, figure (span_ns, starved_ns, busy_ns), n, p10_ns, p50_ns, p90_ns;
                     null with n = 0 where nothing was measured
     steps_counted   steps behind the figures; warm-up and incomplete steps are left out and counted
@@ -139,21 +141,43 @@ def _host_row(counted: pd.DataFrame, phase: str) -> dict[str, object]:
 def _ranges(recording: TableSource) -> pd.DataFrame:
     """Host sub-ranges of the counted steps: time of a name in a step, then quantiles over the steps that have it."""
     found: dict[str, list[LongArray]] = {}
+    inside: dict[str, int] = {}
     preprocess = 0
     for process in processes(recording):
         spans, numbers = process.rows("spans"), process.counted_numbers()
         preprocess += total(_host_time(process, "preprocess", numbers)[0])
-        ranges = spans[spans.matches("kind", "range")]
+        ranges, within = spans[spans.matches("kind", "range")], _preprocess(spans)
         for name in dict.fromkeys(name for name in ranges.texts("name") if name is not None):
             rows = ranges[ranges.matches("name", name)]
-            (start, has_start), (end, has_end) = rows.ints("start_ns"), rows.ints("end_ns")
-            values, valid = sum_by_step(rows, (end - start, has_start & has_end), numbers)
+            values, valid = sum_by_step(rows, _times(rows), numbers)
             found.setdefault(name, []).append(values[valid])
+            part = rows[_began_in(rows, within)]
+            inside[name] = inside.get(name, 0) + total(sum_by_step(part, _times(part), numbers)[0])
     rows_out = []
     for name, parts in found.items():
-        times = np.concatenate(parts)
-        rows_out.append({"name": name, **_quantiles(times), "share": share(total(times), preprocess)})
+        own = share(inside[name], preprocess) if inside[name] else None
+        rows_out.append({"name": name, **_quantiles(np.concatenate(parts)), "share": own})
     return records(rows_out, SHARED_COLUMNS)
+
+
+def _times(rows: Columns) -> tuple[LongArray, BoolArray]:
+    (start, has_start), (end, has_end) = rows.ints("start_ns"), rows.ints("end_ns")
+    return end - start, has_start & has_end
+
+
+def _preprocess(spans: Columns) -> Intervals:
+    """When the host was in preprocess."""
+    rows = spans[spans.matches("kind", "phase") & spans.matches("name", "preprocess")]
+    (start, has_start), (end, has_end) = rows.ints("start_ns"), rows.ints("end_ns")
+    return merge(np.stack((start, end), axis=1)[has_start & has_end])
+
+
+def _began_in(rows: Columns, within: Intervals) -> BoolArray:
+    start, known = rows.ints("start_ns")
+    if not len(within):
+        return np.zeros(len(rows), dtype=np.bool_)
+    place = np.searchsorted(within[:, 0], start, side="right") - 1
+    return known & (place >= 0) & (start < within[place, 1])
 
 
 def _device(recording: TableSource) -> pd.DataFrame:

@@ -6,7 +6,6 @@ from typing import Any
 
 from ...analysis.speculation import Speculation
 from ..document import Answer, Cell, Missing, Section
-from ..figures.palette import RANGE_COLOURS
 from ..formatting import duration, percent, significant
 from ..views.phases import PhaseView
 from ..views.recording import RecordingView
@@ -78,7 +77,7 @@ def _phase_words(row: dict[str, Any]) -> str:
 
 
 def _range_words(view: PhaseView) -> str:
-    ranges = [row for row in records(view.summary.ranges) if row["name"] in RANGE_COLOURS and row["p50_ns"]]
+    ranges = [row for row in records(view.summary.ranges) if row["share"] is not None and row["p50_ns"]]
     largest = max(ranges, key=lambda row: row["p50_ns"], default=None)
     return f" The largest part of preprocess is {largest['name']}, {duration(largest['p50_ns'])}." if largest else ""
 

@@ -107,9 +107,7 @@ def _ranges_table(view: PhaseView, origin: str) -> Block:
 
 
 def _share_of_preprocess(row: dict[str, Any]) -> Cell:
-    if row["name"] not in RANGE_COLOURS:
-        return "not part of it"
-    return number(row["share"], "fraction", "preprocess was not measured")
+    return "not part of it" if row["share"] is None else number(row["share"], "fraction")
 
 
 def _course_chart(view: PhaseView, origin: str) -> Chart:

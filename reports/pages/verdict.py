@@ -8,7 +8,6 @@ from ...analysis.advice import IN_FLIGHT, LEAST_SHARE
 from ...analysis.tables import flags, texts
 from ...analysis.what_if_more import DEEPER_RING, GRAPHS_ON
 from ..document import Block, Column, Facts, Quantity, Section, Words
-from ..figures.palette import RANGE_COLOURS
 from ..formatting import count, duration, percent
 from ..views.recording import RecordingView
 from .cells import count_column, percent_column, records, table, us_column
@@ -116,7 +115,7 @@ def _do(change: str, view: RecordingView) -> str:
     if change.endswith(" free"):
         return f"hide or shrink {change.removesuffix(' free').replace('copy of', 'the copy of')}"
     if change.startswith("preprocess"):
-        ranges = [row for row in records(view.phases.summary.ranges) if row["name"] in RANGE_COLOURS and row["p50_ns"]]
+        ranges = [row for row in records(view.phases.summary.ranges) if row["share"] is not None and row["p50_ns"]]
         largest = max(ranges, key=lambda row: row["p50_ns"], default=None)
         where = f" (its largest range: {largest['name']}, {duration(largest['p50_ns'])})" if largest else ""
         return f"make the host's preparation 30 % cheaper{where}"

@@ -87,3 +87,27 @@ def test_an_empty_recording_has_no_figures(source) -> None:
     assert summary.steps_counted == 0
     assert summary.host["p50_ns"].isna().all()
     assert summary.closing_worst is None
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_a_range_of_any_name_is_a_part_of_preprocess_where_it_began_inside(source, base: int) -> None:
+    # GIVEN an engine's own ranges: one inside preprocess, one between two steps, one of a name that is in both
+    def span(step: int, name: str, start: int, end: int, kind: str = "range") -> dict:
+        return {
+            "step": step, "name": name, "kind": kind, "lane": "host:main", "start_ns": base + start,
+            "end_ns": base + end,
+        }  # fmt: skip
+
+    spans, phases = [], []
+    for step in range(3):
+        at = 1000 * step
+        phases.append(host("preprocess", step, 100))
+        spans += [
+            span(step, "preprocess", at, at + 100, "phase"), span(step, "gather", at, at + 60),
+            span(step, "log", at + 60, at + 80), span(step, "log", at + 300, at + 400),
+            span(step, "admit", at + 100, at + 200),
+        ]  # fmt: skip
+    steps = [{"step": number, "period_ns": 1000, "complete": True} for number in range(3)]
+    ranges = phase_summary(source(steps=steps, phases=phases, spans=spans)).ranges.set_index("name")
+    assert ranges["p50_ns"].to_dict() == {"gather": 60, "log": 120, "admit": 100}
+    assert ranges["share"].fillna(-1).to_dict() == {"gather": 0.6, "log": 0.2, "admit": -1}
