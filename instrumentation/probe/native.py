@@ -35,7 +35,7 @@ _SOURCES = (SOURCE, *(SOURCE.with_name(f"{name}.h") for name in _HEADERS))
 COMPILE_TIMEOUT_S = 60
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _FLAGS = ("-O2", "-fno-plt", "-falign-functions=64", "-shared", "-fPIC")
-"""Behind a stage of the step all of it is cold: a function begins a line of the cache, and calls Python without stub."""
+"""Behind a stage of the step the code is cold: functions begin cache lines, and calls of Python need no stub."""
 
 
 class NativeCalls:

@@ -208,7 +208,8 @@ static PyMemberDef step_members[] = {
 static PyGetSetDef step_getters[] = {{"_later", step_later, NULL, NULL, NULL}, {NULL}};
 static PyType_Slot step_slots[] = {
     {Py_tp_new, step_new}, {Py_tp_methods, step_methods}, {Py_tp_members, step_members},
-    {Py_tp_getset, step_getters}, {Py_tp_traverse, step_traverse}, {Py_tp_clear, step_clear}, {Py_tp_dealloc, step_free}, {0, NULL},
+    {Py_tp_getset, step_getters}, {Py_tp_traverse, step_traverse}, {Py_tp_clear, step_clear},
+    {Py_tp_dealloc, step_free}, {0, NULL},
 };
 static PyType_Spec step_spec = {
     "hot_path.Step", sizeof(Step), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, step_slots};
