@@ -65,7 +65,7 @@ def _scrubbed(paths: Sequence[Path], out: Path, salvage: bool) -> Path:
 def report_of_capture(path: Path, format_: Format, part: Selection = ALL) -> str:
     """A capture's report, or that of a part of it, without keeping a recording of it."""
     capture = read_capture(path)
-    return report_of_part(capture.tables, capture.meta, format_, path.name, part)
+    return report_of_part(capture.tables, capture.meta, format_, path.absolute().name, part)
 
 
 def report_of_part(tables: Tables, meta: RecordingMeta, format_: Format, name: str, part: Selection = ALL) -> str:

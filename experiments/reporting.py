@@ -10,7 +10,7 @@ from ..errors import StepscopeError, UsageError
 from ..instrumentation.recording.reader import Recording
 from ..instrumentation.recording.schema import CAPTURE_SOURCES
 from ..instrumentation.recording.storage import META_FILE, PARTIAL_META_FILE
-from ..instrumentation.sources.reading import is_capture, read_capture, what_instead
+from ..instrumentation.sources.reading import holds_traces, is_capture, read_capture, what_instead
 from ..reports import Format, IndexEntry, render, render_index, render_sweep
 from ..reports.perfetto import perfetto_json
 from .files import write_atomically
@@ -38,7 +38,8 @@ def write_report(
             raise UsageError(f"{_options(part)}: a trace for Perfetto has a track for each; drop it")
         return _written(perfetto_json(recording_at(path)), format_, output, path)
     if _is_capture(path):
-        return _written(report_of_capture(path, format_, part), format_, output, path.with_name(f"{path.name}.html"))
+        page = path / "report.html" if path.is_dir() else path.with_name(f"{path.name}.html")
+        return _written(report_of_capture(path, format_, part), format_, output, page)
     folder = _folder(path)
     if part:
         return _written(_part(path, part, format_), format_, output, folder / "report.html")
@@ -86,8 +87,17 @@ def write_page(target: Path, text: str) -> None:
 
 
 def _is_capture(path: Path) -> bool:
-    """Files of ours are JSON too, which is what a Kineto trace is known by: their names come first."""
+    """Files of ours are JSON too, which is what a Kineto trace is known by: their names come first. A folder with traces
+    and nothing of ours holds the ranks of one run."""
+    if path.is_dir():
+        ours = (path / "plan.json").exists() or _is_recording(path) or _recordings(path)
+        return not ours and holds_traces(path)
     return path.name not in _OWN_FILES and is_capture(path)
+
+
+def _recordings(folder: Path) -> list[Path]:
+    """What lies below the folder: recordings, and runs."""
+    return sorted(below for below in folder.iterdir() if _is_recording(below) or _is_recording(below / RECORDING))
 
 
 def _folder(path: Path) -> Path:
@@ -112,10 +122,11 @@ def _render(folder: Path, format_: Format, output: Path | None) -> str:
         return _page(Recording.load(folder), format_, folder.absolute().name)
     if _is_recording(folder / RECORDING):
         return _page(Recording.load(folder / RECORDING), format_, folder.absolute().name)
-    found = sorted(below for below in folder.iterdir() if _is_recording(below) or _is_recording(below / RECORDING))
+    found = _recordings(folder)
     if not found:
         raise UsageError(
-            f"{folder}: holds no recording ({META_FILE}), no sweep (plan.json) and no folder of recordings"
+            f"{folder}: holds no recording ({META_FILE}), no sweep (plan.json), no folder of recordings and no traces "
+            "(*.json, *.json.gz); give the folder of a run, or a capture's file"
         )
     entries = [_entry(below, (output or folder / "report.html").parent, format_) for below in found]
     return render_index(entries, format_, name=folder.absolute().name)

@@ -48,6 +48,11 @@ def is_capture(path: Path) -> bool:
     return path.is_file() and _kind(path) is not None
 
 
+def holds_traces(folder: Path) -> bool:
+    """Whether Kineto traces lie in the folder, which `read_capture` takes as the ranks of one run."""
+    return any(_may_be_trace(file) for pattern in _TRACE_NAMES for file in folder.glob(pattern))
+
+
 def capture_kind(path: Path) -> Literal["nsys", "report", "kineto"]:
     """What kind of capture the file is. Raises UsageError, with what it is instead, for one that is none."""
     if not path.exists():

@@ -18,8 +18,8 @@ NO_OVERHEAD = "the capture has no rows of the profiler's own work"
 
 
 def device_name(device: str | None, rank: int | None) -> str:
-    """ "0", or "rank 3, 0" where every rank numbers its own devices."""
-    return f"rank {rank}, {device}" if rank is not None else str(device)
+    """ "0", or "0 of rank 3" where every rank numbers its own devices."""
+    return f"{device} of rank {rank}" if rank is not None else str(device)
 
 
 def devices_section(figures: CaptureFigures) -> Section:

@@ -81,3 +81,20 @@ def test_what_was_written_for_viewers_is_no_capture(perf, kineto, made, tmp_path
     ended = perf("report", view)
     assert ended.code == 2
     assert "perf report --format perfetto wrote this for viewers; give what it was made from" in ended.err
+
+
+def test_a_folder_of_traces_is_the_ranks_of_one_run(perf, made, tmp_path, monkeypatch):
+    # GIVEN what torch.profiler's tensorboard_trace_handler leaves: a file for each rank in one folder
+    for rank in range(2):
+        events = [made.call(12, 5, "cudaLaunchKernel", 1), made.kernel(20, 7, 1)]
+        trace = {"distributedInfo": {"rank": rank}, "traceEvents": events}
+        (tmp_path / f"worker{rank}.pt.trace.json").write_text(json.dumps(trace))
+    # THEN perf report takes the folder as perf import does, also from within it
+    text = perf("report", tmp_path, "--format", "text").out
+    assert "Device 0 of rank 1: idle 0 %" in text
+    monkeypatch.chdir(tmp_path)
+    assert perf("report", ".").out.strip() == "report.html"
+    assert tmp_path.name in (tmp_path / "report.html").read_text(encoding="utf-8").partition("</h1>")[0]
+    # AND a folder of nothing says what it could hold
+    (tmp_path / "empty").mkdir()
+    assert "no folder of recordings and no traces (*.json, *.json.gz)" in perf("report", "empty").err
