@@ -16,7 +16,7 @@
       axis: { gridcolor: colour("--grid"), zerolinecolor: edge, linecolor: edge, ticks: "outside", tickcolor: edge, automargin: true, title: { standoff: 8 }, ...NUMBERS },
       layout: {
         font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif", size: 12, color: ink },
-        paper_bgcolor: paper, plot_bgcolor: paper, margin: { l: 60, r: 16, t: 12, b: 44 }, bargap: 0.15,
+        paper_bgcolor: paper, plot_bgcolor: paper, margin: { l: 60, r: 16, t: 28, b: 44 }, bargap: 0.15,
         modebar: { bgcolor: paper, color: colour("--tool"), activecolor: colour("--accent") },
         hoverlabel: { font: { size: 12 }, align: "left" }, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
       },
