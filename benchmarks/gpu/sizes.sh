@@ -2,20 +2,18 @@
 # `perf sizes` on the GPU at hand: chosen by the first half of Azure's conversation trace, judged and run on the second,
 # at eight times the load and at the trace's own. From the root of the checkout, with the trace:
 #
-#     benchmarks/gpu/sizes.sh OUT TRACE [STEPS]         # OUT/sizes_x8.txt and OUT/sizes_x1.txt
+#     benchmarks/gpu/sizes.sh OUT TRACE            # OUT/sizes_x8.txt and OUT/sizes_x1.txt
 #
-# About two minutes with 2,000 steps. The runners of both lists live side by side, each with a KV pool of a million
-# tokens (34 GB of llama-1b). A load that is interrupted, or over its limit, keeps what is known.
+# All of the second half is run: about a minute each. A load that is interrupted, or over its limit, keeps what is known.
 out=$(realpath -m "$1")
 trace=$(realpath "$2")
-steps=${3:-2000}
 source "$(dirname "$(realpath "$0")")/../gpu_environment.sh"
 mkdir -p "$out"
-while read -r name speed limit; do
-  timeout --signal=INT --kill-after=20 90 python3 -m stepscope sizes "$trace" --speed "$speed" --limit "$limit" \
+while read -r name speed limit steps; do
+  timeout --signal=INT --kill-after=20 120 python3 -m stepscope sizes "$trace" --speed "$speed" --limit "$limit" \
     --run "$steps" --device cuda >"$out/sizes_$name.txt" 2>"$out/sizes_$name.log"
   echo "sizes_$name: exit $?" | tee -a "$out/exits.txt"
 done <<'LOADS'
-x8 8 1000
-x1 1 200
+x8 8 1000 6400
+x1 1 200 11700
 LOADS
