@@ -64,10 +64,8 @@ def prefill_runs_as_decode(
     return new
 
 
-def is_uniform_shape(shape: BatchShape, decode_query_len: int, *, force: bool | None = None) -> bool:
-    """vLLM's V1 rule: every request has exactly as many tokens as a decode has. `force` answers in its place."""
-    if force is not None:
-        return force
+def is_uniform_shape(shape: BatchShape, decode_query_len: int) -> bool:
+    """vLLM's V1 rule: every request has exactly as many tokens as a decode has."""
     uniform = shape.num_tokens == shape.max_query_len * shape.num_reqs
     return uniform and shape.max_query_len == decode_query_len
 

@@ -61,7 +61,7 @@ def _attention_metadata(facts: Facts) -> Facts:
         "query_start_loc": common.query_start_loc,
         "seq_lens": common.seq_lens,
         "is_prefilling": common.is_prefilling,
-        **({} if common.split is None else {"decodes_first": f"{common.split.num_decodes} of {common.num_reqs}"}),
+        **({} if common.num_decodes is None else {"decodes_first": f"{common.num_decodes} of {common.num_reqs}"}),
         "block_table_shape": list(common.block_table.shape),
         "slot_mapping": common.slot_mapping,
     }

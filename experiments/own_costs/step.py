@@ -89,7 +89,7 @@ def _inputs(containers: Containers, shape: ReplayShape, rows: _Rows, flat: tuple
     return StepInputs(
         step=0, req_ids=tuple(f"row{row}" for row in range(shape.rows)), num_reqs=shape.rows, num_tokens=shape.tokens,
         num_scheduled=rows.queries.astype(narrow), num_computed=(rows.lens - rows.queries).astype(narrow),
-        num_tokens_known=rows.lens.astype(narrow), query_start_loc=starts.astype(narrow),
+        query_start_loc=starts.astype(narrow),
         req_indices=owner.astype(narrow), query_pos=within.astype(narrow), positions=positions.astype(np.int64),
         seq_lens=rows.lens.astype(narrow), logits_indices=starts[1:] - 1, discard=prefilling, is_prefilling=prefilling,
         input_ids=containers.input_ids, positions_gpu=containers.positions,

@@ -14,7 +14,7 @@ from ..plan import ExecutionPlan
 from ..probe_points import ProbePoints
 from .layers import LayerMetadata
 from .metadata import CommonAttentionMetadata
-from .split import split_decodes
+from .split import leading_decodes
 
 S = TypeVar("S", bound=np.generic)
 
@@ -106,8 +106,7 @@ class MetadataBuilder:
         self.common = common_metadata(inputs, plan, views)
         if self._decode_query_len is not None:
             lens = np.diff(self.common.query_start_loc_cpu)
-            split = split_decodes(lens, self._decode_query_len, num_tokens=plan.padded_tokens)
-            self.common = replace(self.common, split=split)
+            self.common = replace(self.common, num_decodes=leading_decodes(lens, self._decode_query_len))
         if self._points.active:
             self._points.reach("attention_metadata", common=self.common, plan=plan)
         return self._layers.build(self.common, views.groups)

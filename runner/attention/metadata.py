@@ -9,8 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .split import DecodeSplit
-
 
 @dataclass(frozen=True, slots=True)
 class CommonAttentionMetadata:
@@ -25,7 +23,7 @@ class CommonAttentionMetadata:
     uniform          every row that ever comes in this shape has one token: a backend may choose a decode kernel by it,
                      also while a graph is captured
     window           positions that a query sees, itself included; None sees all
-    split            where the decodes end, in a batch that has them first (switch `reorder`); None in any other order
+    num_decodes      rows before the first that is no decode, where decodes come first (switch `reorder`); else None
     """
 
     num_reqs: int
@@ -42,10 +40,9 @@ class CommonAttentionMetadata:
     query_start_loc_cpu: npt.NDArray[np.int32]
     seq_lens_cpu: npt.NDArray[np.int32]
     is_prefilling: npt.NDArray[np.bool_]
-    causal: bool = True
     uniform: bool = False
     window: int | None = None
-    split: DecodeSplit | None = None
+    num_decodes: int | None = None
 
 
 class AttentionBackend(Protocol):

@@ -52,7 +52,6 @@ class TorchAttention:
 
     def build(self, common: CommonAttentionMetadata) -> TorchAttentionMetadata:
         """Metadata of one step; `common`'s tensors are read when the forward runs, not here."""
-        assert common.causal, "this backend attends causally"
         return TorchAttentionMetadata(common, self._reach)
 
     @torch.inference_mode()

@@ -53,7 +53,6 @@ class TritonAttention:
 
     def build(self, common: CommonAttentionMetadata) -> TritonAttentionMetadata:
         """Metadata of one step; tensors are read when the kernels run."""
-        assert common.causal, "this backend attends causally"
         return TritonAttentionMetadata(common, single_queries=common.uniform)
 
     def forward(

@@ -233,8 +233,7 @@ class InputPreparation:
     ) -> StepInputs:
         num_reqs, flat = batch.num_reqs, host.flat
         seq_lens = host.seq_lens[:num_reqs]
-        known = batch.num_tokens[batch.rows].copy()  # it changes within the step, when tokens are sampled
-        discard = seq_lens < known
+        discard = seq_lens < batch.num_tokens[batch.rows]
         if flat.idle:
             discard |= host.num_scheduled == 0
         ends = host.query_start_loc[1 : num_reqs + 1]
@@ -247,7 +246,6 @@ class InputPreparation:
             num_tokens=flat.num_tokens,
             num_scheduled=host.num_scheduled,
             num_computed=host.num_computed,
-            num_tokens_known=known,
             query_start_loc=host.query_start_loc[: num_reqs + 1],
             req_indices=flat.req_indices,
             query_pos=flat.query_pos,

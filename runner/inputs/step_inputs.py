@@ -35,7 +35,6 @@ class StepInputs:
       req_ids             R request ids, batch row order
       num_scheduled       [R] int32, q_i
       num_computed        [R] int32, c_i before this step
-      num_tokens_known    [R] int32, prompt plus output tokens that exist before this step
       query_start_loc     [R + 1] int32, prefix sums of q
       req_indices         [Q] int32, token -> row
       query_pos           [Q] int32, position within the chunk
@@ -62,7 +61,6 @@ class StepInputs:
     num_tokens: int
     num_scheduled: IntArray
     num_computed: IntArray
-    num_tokens_known: IntArray
     query_start_loc: IntArray
     req_indices: IntArray
     query_pos: IntArray

@@ -16,7 +16,6 @@ class Expansion:
     """Places of R rows with D drafts in all; names as in vLLM's SpecDecodeMetadata.
 
     num_draft_tokens      [R] int32
-    cu_num_draft_tokens   [R] int32, sums up to and with the row
     logits_indices        [R + D] int64 into the flat stream: a row's last 1 + drafts tokens, rows in order
     target_logits_indices [D] int64 into `logits_indices`: what decides about each draft, the token before it
     bonus_logits_indices  [R] int64 into `logits_indices`: each row's last token
@@ -24,7 +23,6 @@ class Expansion:
     """
 
     num_draft_tokens: IntArray
-    cu_num_draft_tokens: IntArray
     logits_indices: LongArray
     target_logits_indices: LongArray
     bonus_logits_indices: LongArray
@@ -53,7 +51,6 @@ def expand(scheduled: IntArray, num_draft_tokens: IntArray) -> Expansion:
     is_target[behind - 1] = False
     return Expansion(
         num_draft_tokens=num_draft_tokens,
-        cu_num_draft_tokens=np.cumsum(num_draft_tokens, dtype=np.int32),
         logits_indices=np.maximum(places, 0, out=places),
         target_logits_indices=np.flatnonzero(is_target),
         bonus_logits_indices=behind - 1,

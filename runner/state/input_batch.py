@@ -215,7 +215,6 @@ class InputBatch:
         self.req_ids = self._ids()
         rows, num_reqs = self.rows, len(self.req_ids)
         temperature = self.temperature[rows].copy()
-        greedy = num_reqs - int(np.count_nonzero(temperature))
         masks = self.forbidden.values
         self.sampling = SamplingMetadata(
             num_reqs=num_reqs,
@@ -224,8 +223,7 @@ class InputBatch:
             top_p=self.top_p[rows].copy(),
             generators=self._seeded(num_reqs),
             forbidden=masks[rows].copy() if masks is not None and self.forbidden.in_use else None,
-            all_greedy=greedy == num_reqs,
-            all_random=greedy == 0,
+            all_greedy=not temperature.any(),
         )
         return self.sampling
 

@@ -20,7 +20,7 @@ class SamplingMetadata:
     top_p        [R] float32, 1 is off
     generators   row -> the request's own generator; rows without one share the sampler's
     forbidden    [R, vocab] bool, True forbids the token; None when no row restricts its tokens
-    An empty batch is both all_greedy and all_random: neither kind of row is in it.
+    all_greedy   no row is sampled at random; True in an empty batch
     """
 
     num_reqs: int
@@ -30,4 +30,3 @@ class SamplingMetadata:
     generators: Mapping[int, SeededStream]
     forbidden: npt.NDArray[np.bool_] | None
     all_greedy: bool
-    all_random: bool

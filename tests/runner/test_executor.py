@@ -36,7 +36,7 @@ def inputs_of(chunks, table_copies=()):
     seq_lens = computed + queries
     return StepInputs(
         step=0, req_ids=tuple("abcdefgh"[:rows]), num_reqs=rows, num_tokens=total, num_scheduled=queries,
-        num_computed=computed, num_tokens_known=seq_lens, query_start_loc=starts, req_indices=owner.astype(np.int32),
+        num_computed=computed, query_start_loc=starts, req_indices=owner.astype(np.int32),
         query_pos=positions.astype(np.int32), positions=positions, seq_lens=seq_lens,
         logits_indices=starts[1:].astype(np.int64) - 1, discard=np.zeros(rows, bool),
         is_prefilling=np.zeros(rows, bool),

@@ -156,7 +156,6 @@ def test_membership_oracle(runner_oracle, bench, request_state):
             assert [table.values[r, : table.num_blocks[r]].tolist() for r in rows] == expect["blocks"]
             assert (not table.values[len(rows) :].any()) == expect["rows_after_batch_zero"]
             assert batch.sampling.all_greedy == expect["all_greedy"]
-            assert batch.sampling.all_random == expect["all_random"]
 
 
 def test_condense_oracle(runner_oracle, bench, request_state):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from stepscope.errors import UsageError
-from stepscope.runner.attention.split import DecodeSplit, split_decodes
+from stepscope.runner.attention.split import leading_decodes
 from stepscope.runner.config import RunnerConfig
 from stepscope.runner.state.reorder import AsTheyAre, DecodeFirst, make_order, regions, sources, swaps
 from stepscope.runner.validity import validate
@@ -113,16 +113,14 @@ def test_rows_in_order_are_left_alone(bench, request_state):
 
 def test_split_oracle(runner_oracle):
     for case in runner_oracle("split_decodes_prefills"):
-        lens, threshold, uniform, *padded = case["in"]
-        split = split_decodes(np.array(lens), threshold, uniform=uniform, num_tokens=padded[0] if padded else None)
-        assert split == DecodeSplit(*case["out"])
+        lens, threshold, must_be_uniform = case["in"]
+        if not must_be_uniform:
+            assert leading_decodes(np.array(lens), threshold) == case["out"][0]
 
 
 def test_a_padded_batch_of_decodes_is_decodes_to_its_end():
-    lens = np.array([3, 3, 0, 0])
-    assert split_decodes(lens, 3, uniform=True, num_tokens=12) == DecodeSplit(4, 0, 12, 0)
-    assert split_decodes(lens, 3, num_tokens=12) == DecodeSplit(4, 0, 12, 0)
-    assert split_decodes(np.array([], dtype=np.int32), 1) == DecodeSplit(0, 0, 0, 0)
+    assert leading_decodes(np.array([3, 3, 0, 0]), 3) == 4
+    assert leading_decodes(np.array([], dtype=np.int32), 1) == 0
 
 
 def test_the_switch():
@@ -134,14 +132,14 @@ def test_the_switch():
         validate(RunnerConfig(reorder="decode_first", batch_state="stable_slots"))
 
 
-def test_the_split_stands_in_the_metadata_of_a_reordered_runner(tiny_runner, cached):
+def test_the_border_stands_in_the_metadata_of_a_reordered_runner(tiny_runner, cached):
     # GIVEN a decode in row 1 behind a prompt that comes in chunks
     t = tiny_runner(reorder="decode_first")
     t.run({"P": 4, "A": 3}, new=[t.new("P", range(12), [1, 2, 3]), t.new("A", range(3), [4])])
     t.run({"P": 4, "A": 1}, cached=cached(("P", 4, None), ("A", 3, None)))
     # THEN the decode has gone to the front, with all that is checked, and the border is known
     assert t.runner.state.batch.req_ids == ("A", "P")
-    assert t.runner.metadata.common.split == DecodeSplit(1, 1, 1, 4)
+    assert t.runner.metadata.common.num_decodes == 1
     assert t.runner.checks.report().held["row_ownership"] == 2
 
 

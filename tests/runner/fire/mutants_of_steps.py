@@ -65,7 +65,16 @@ def one_query_is_a_decode(patch):
 
 def last_token_hidden(patch):
     """A request that reaches exactly its last known token is taken for unfinished."""
-    wrapped(patch, discard=lambda inputs: inputs.seq_lens <= inputs.num_tokens_known)
+
+    def make(right):
+        def altered(self, batch, *operands):
+            known = batch.num_tokens[batch.rows].copy()
+            inputs = right(self, batch, *operands)
+            return replace(inputs, discard=inputs.seq_lens <= known)
+
+        return altered
+
+    change(patch, InputPreparation, "_wrap", make)
 
 
 def tokens_inside_the_prompt_shown(patch):

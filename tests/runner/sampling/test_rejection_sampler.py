@@ -26,7 +26,7 @@ def sampling_of(temperature, top_k=None, seeds=None, forbidden=None) -> Sampling
     return SamplingMetadata(
         num_reqs=rows, temperature=temperature, top_k=np.asarray(top_k or [0] * rows, dtype=np.int32),
         top_p=np.ones(rows, dtype=np.float32), generators={row: SeededStream(s) for row, s in (seeds or {}).items()},
-        forbidden=forbidden, all_greedy=not temperature.any(), all_random=bool(temperature.all()),
+        forbidden=forbidden, all_greedy=not temperature.any(),
     )  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def step_of(drafts: list[list[int]], k: int, step: int = 3, discard=None) -> Ste
     rows = len(drafts)
     return StepInputs(
         step=step, req_ids=tuple(f"r{row}" for row in range(rows)), num_reqs=rows, num_tokens=int((counts + 1).sum()),
-        num_scheduled=counts + 1, num_computed=nothing, num_tokens_known=nothing, query_start_loc=nothing,
+        num_scheduled=counts + 1, num_computed=nothing, query_start_loc=nothing,
         req_indices=nothing, query_pos=nothing, positions=nothing, seq_lens=counts + 10, logits_indices=nothing,
         discard=np.asarray(discard or [False] * rows), is_prefilling=nothing, input_ids=tensor, positions_gpu=tensor,
         query_start_loc_gpu=tensor, seq_lens_gpu=tensor, groups=(), logits_indices_gpu=tensor, speculation=spec,

@@ -67,7 +67,7 @@ def step(queries, discard=None, req_ids=None, seq_lens=None):
     tensor = torch.zeros(0)
     return StepInputs(
         step=7, req_ids=tuple(req_ids or [f"r{i}" for i in range(rows)]), num_reqs=rows, num_tokens=int(ends[-1]),
-        num_scheduled=np.array(queries, np.int32), num_computed=nothing, num_tokens_known=nothing,
+        num_scheduled=np.array(queries, np.int32), num_computed=nothing,
         query_start_loc=nothing, req_indices=nothing, query_pos=nothing, positions=nothing,
         seq_lens=np.array(seq_lens or queries, np.int32), logits_indices=ends - 1,
         discard=np.array(discard or [False] * rows), is_prefilling=nothing, input_ids=tensor, positions_gpu=tensor,
@@ -81,7 +81,7 @@ def options(temperature, top_k=None, top_p=None, generators=None, forbidden=None
     rows = len(temperature)
     return SamplingMetadata(
         rows, temperature, np.array(top_k or [0] * rows, np.int32), np.array(top_p or [1.0] * rows, np.float32),
-        generators or {}, forbidden, all_greedy=bool((temperature == 0).all()), all_random=False,
+        generators or {}, forbidden, all_greedy=bool((temperature == 0).all()),
     )  # fmt: skip
 
 
