@@ -50,10 +50,26 @@ def _parents_one_by_one(start: LongArray, end: LongArray) -> LongArray:
     return np.array(found, dtype=np.int64)
 
 
+def _until_crossed(start: LongArray, end: LongArray) -> LongArray:
+    """Ends of the ranges, in the order of `in_order`, so that they nest: one that another crosses ends where that
+    begins. What it had left belongs to the other one, which began later and outlasts it."""
+    found = end.tolist()
+    opened: list[int] = []
+    for row, (begin, finish) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+        while opened and found[opened[-1]] <= begin:
+            opened.pop()
+        while opened and found[opened[-1]] < finish:
+            found[opened.pop()] = begin
+        opened.append(row)
+    return np.array(found, dtype=np.int64)
+
+
 def segments(start: LongArray, end: LongArray) -> tuple[LongArray, LongArray, LongArray]:
-    """Disjoint pieces of time with the innermost range of each: (begin, end, row), rows as they came.
+    """Disjoint pieces of time with the innermost range of each: (begin, end, row), rows as they came. Where ranges
+    cross (start/end ranges of NVTX may), the one that began later counts for as long as it lasts.
 
     start 0 end 100, 10-40  →  0-10 row 0, 10-40 row 1, 40-100 row 0
+    start 0 end 10, 5-15    →  0-5 row 0, 5-15 row 1
     """
     kept = np.flatnonzero(end > start)
     original = kept[in_order(start[kept], end[kept])]
@@ -62,6 +78,10 @@ def segments(start: LongArray, end: LongArray) -> tuple[LongArray, LongArray, Lo
         return start, end, original
     depth = depths(start, end)
     parent = parents(start, end, depth)
+    if (end > end[parent])[parent >= 0].any():
+        end = _until_crossed(start, end)
+        depth = depths(start, end)
+        parent = parents(start, end, depth)
     rows = np.arange(len(start), dtype=np.int64)
     # borders in time: at equal times ends before starts, inner ends before outer ones, starts in row order
     closing = np.lexsort((-depth, end))

@@ -58,6 +58,23 @@ def test_segments_are_the_innermost_range_of_each_moment(seed):
     assert found == wanted
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_where_ranges_cross_the_one_that_began_later_counts(seed):
+    rng = np.random.default_rng(seed)
+    start = np.sort(rng.choice(60, size=12, replace=False)).astype(np.int64)
+    end = start + rng.integers(0, 25, size=12)
+    wanted = {}
+    for moment in range(90):
+        inside = [n for n in range(12) if start[n] <= moment < end[n]]
+        if inside:
+            wanted[moment] = max(inside)
+    found = {}
+    for begin, finish, row in zip(*(own.tolist() for own in segments(start, end)), strict=True):
+        assert not found.keys() & set(range(begin, finish))
+        found.update(dict.fromkeys(range(begin, finish), row))
+    assert found == wanted
+
+
 def test_ranges_that_only_overlap_take_no_time_to_sort_out():
     # GIVEN a thousand ranges that all overlap: levels as many as ranges
     start = np.arange(2000, dtype=np.int64)
