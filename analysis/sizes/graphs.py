@@ -27,7 +27,8 @@ class GraphFigures:
 class CaptureCosts:
     """Measured captures of each mode, ascending in size: a size takes what the next larger captured one took.
 
-    All modes of the recording are captured for a size, so its figure is their sum.
+    A size's figure is the sum over the modes. One that ends below the others has no graphs above its largest size and
+    takes nothing there: full graphs of decodes have as many rows as a batch at most.
     """
 
     memory_bytes: dict[str, dict[int, int]]
@@ -68,11 +69,12 @@ def _by_mode(calibration: Table, name: str) -> dict[str, dict[int, int]]:
 def _summed(by_mode: dict[str, dict[int, int]], sizes: LongArray) -> tuple[LongArray | None, str | None]:
     if not by_mode:
         return None, NOT_CAPTURED
+    largest = max(max(taken) for taken in by_mode.values())
+    if (sizes > largest).any():
+        return None, f"the largest graph that was measured has {largest} tokens"
     total = np.zeros(len(sizes), dtype=np.int64)
-    for mode, taken in by_mode.items():
+    for taken in by_mode.values():
         known = np.array(sorted(taken), dtype=np.int64)
-        at = np.searchsorted(known, sizes, side="left")
-        if (at == len(known)).any():
-            return None, f"the largest {mode} graph that was measured has {known[-1]} tokens"
-        total += np.array([taken[size] for size in known.tolist()], dtype=np.int64)[at]
+        values = np.array([*(taken[size] for size in known.tolist()), 0], dtype=np.int64)
+        total += values[np.searchsorted(known, sizes, side="left")]
     return total, None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...analysis.sizes.costs import SizesLimits, candidates_of, problem_of
-from ...analysis.sizes.graphs import capture_costs
+from ...analysis.sizes.graphs import NOT_CAPTURED, capture_costs
 from ...analysis.sizes.judgement import SizesArm, SizesGain, judge_arm, predicted_gain
 from ...analysis.sizes.solve import solve_sizes
 from ...analysis.sizes.stream import SizesStream, check_train, split_stream
@@ -156,6 +156,6 @@ def _run(
         return replace(view, why_not=found)
     same = predicted_gain(view.chosen, ladder, rest.between(0, found.gain.steps), source.costs)
     graphs = [found.captures.of(arm.sizes) for arm in (view.chosen, *view.arms)]
-    if graphs[0].memory_bytes is None:  # this run measured none
+    if graphs[0].reason == NOT_CAPTURED:  # by this run
         graphs = list(view.graphs)
     return replace(view, measured=(found.gain,), measured_as=found.what, same_steps=(same,), graphs=graphs)

@@ -151,5 +151,19 @@ def test_memory_and_capture_time_of_a_list():
     found = costs.of((4, 8, 16))
     assert (found.memory_bytes, found.capture_ns) == (3 + 3 + 6, 210)
     assert costs.of((32,)).memory_bytes is None
-    assert costs.of((32,)).reason == "the largest full graph that was measured has 16 tokens"
+    assert costs.of((32,)).reason == "the largest graph that was measured has 16 tokens"
     assert capture_costs(pd.DataFrame()).of((4,)).reason == NOT_CAPTURED
+
+
+def test_full_graphs_of_decodes_end_below_those_of_pieces():
+    # GIVEN captures of a runner with 8 rows: its full graphs end there
+    rows = pd.DataFrame({
+        "name": ["graph_memory"] * 4 + ["graph_capture"] * 4, "key": ["full/4", "full/8", "piecewise/8", "piecewise/32"] * 2,
+        "value": [1.0, 2.0, 10.0, 20.0, 100.0, 200.0, 1000.0, 2000.0], "kernel_hash": None,
+    })  # fmt: skip
+    costs = capture_costs(rows)
+    # THEN a size above that takes its pieces' alone
+    found = costs.of((4, 8, 16, 32))
+    assert (found.memory_bytes, found.capture_ns) == (11 + 12 + 20 + 20, 1_100 + 1_200 + 2_000 + 2_000)
+    # AND one above all is not known
+    assert costs.of((8, 64)).reason == "the largest graph that was measured has 32 tokens"
