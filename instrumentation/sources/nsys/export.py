@@ -58,7 +58,8 @@ def _read(database: Database, path: Path) -> Trace:
     host = call_rows(reading)
     if len(host) and lacks_kernels(host, device, copies):
         raise MeasurementError(f"{path}: {_what(copies)}, {_why_none(database, len(host))}")
-    host = host.joined(range_rows(reading), overhead_rows(reading))
+    last = max((int(rows.end.max()) for rows in (device, copies, host) if len(rows)), default=0)
+    host = host.joined(range_rows(reading, last), overhead_rows(reading))
     host, device, copies = _settled(reading, host, device, copies)
     device, copies, devices = place_devices(reading, device, copies)
     trace = Trace(

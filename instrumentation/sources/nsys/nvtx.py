@@ -21,9 +21,10 @@ _NUMBERED = re.compile(r",? (?:op_id|seq) = \d+")
 """emit_nvtx numbers every use of an operator: without the numbers the uses have one name."""
 
 
-def range_rows(reading: Reading) -> HostRows:
-    """Push/pop and start/end ranges. A range that was never closed ends with the capture, and is counted. A table
-    without a column of ends gives none: nobody knows how long one lasted."""
+def range_rows(reading: Reading, last_ns: int) -> HostRows:
+    """Push/pop and start/end ranges. A range that was never closed ends with the capture, and is counted: with the last
+    range or at `last_ns`, the end of everything else. A table without a column of ends gives none: nobody knows how
+    long one lasted."""
     database = reading.database
     columns = database.integers(TABLE, "start", "end", "eventType", "globalTid", "textId", "domainId")
     types = event_types(database)
@@ -32,7 +33,7 @@ def range_rows(reading: Reading) -> HostRows:
     wanted = [types.get(name, number) for name, number in zip(_RANGES, _RANGE_TYPES, strict=True)]
     is_range = np.isin(columns["eventType"], wanted) & (columns["start"] != ABSENT)
     columns = {name: values[is_range] for name, values in columns.items()}
-    end = _closed(reading, columns) if "end" in database.columns(TABLE) else columns["end"]
+    end = _closed(reading, columns, last_ns) if "end" in database.columns(TABLE) else columns["end"]
     good = reading.valid(TABLE, columns["start"], end)
     return HostRows(
         process=reading.processes.of(columns["globalTid"])[good], thread=threads(columns["globalTid"])[good],
@@ -91,11 +92,11 @@ def _domains(columns: dict[str, LongArray], names: LongArray, creates: BoolArray
     return found
 
 
-def _closed(reading: Reading, columns: dict[str, LongArray]) -> LongArray:
+def _closed(reading: Reading, columns: dict[str, LongArray], last_ns: int) -> LongArray:
     """Ends; those of ranges that were never closed are the capture's."""
     open_ = columns["end"] == ABSENT
     if not open_.any():
         return columns["end"]
-    last = max(int(columns["start"].max()), int(columns["end"].max()))
+    last = max(int(columns["start"].max()), int(columns["end"].max()), last_ns)
     reading.note("ranges that never closed", int(open_.sum()))
     return np.where(open_, last, columns["end"])

@@ -118,6 +118,14 @@ class TestRanges:
         assert capture.tables["spans"]["end_ns"].to_pylist() == [100, 100]
         assert "1 ranges that never closed end with the capture" in capture.meta.reason("spans", "end_ns")
 
+    def test_an_open_range_holds_the_work_that_was_launched_in_it_until_the_end(self, export):
+        # GIVEN a range that a killed process never closed, and no other one
+        export.range(0, None, "forward")
+        export.call(2_000, 2_500, "cudaLaunchKernel_v7000", correlation=1)
+        export.kernel(3_000, 8_000, correlation=1)
+        (row,) = spans(export.path, "range")
+        assert (row["start_ns"], row["end_ns"]) == (0, 8_000)
+
     def test_marks_and_names_are_no_ranges(self, export):
         export.range(0, 100, "range")
         export.range(5, None, "mark", type_=34)
