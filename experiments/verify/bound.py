@@ -58,7 +58,7 @@ def run_pipeline(host_ns: int) -> tuple[Recording, float]:
 
 
 def _bound(setting: Setting) -> Sequence[Finding]:
-    """Review (8) and the perturbation: 20 runs of either kind, and 50 us more host work in each of them."""
+    """Simulated runs bound by the host and by the device are told apart, also with 50 us more host work a step."""
     rng = setting.random("bound")
     count = setting.count(20, 3)
     findings = []

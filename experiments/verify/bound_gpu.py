@@ -244,7 +244,7 @@ def judged_runs(kind: str, runs: Sequence[Perturbed]) -> list[Finding]:
 
 
 def _perturbed(setting: Setting) -> Sequence[Finding]:
-    """Review (8), and the perturbation."""
+    """Runs bound by the host and by the device are told apart, and react to 50 us more host work as they should."""
     runs = setting.count(20, 3)
     return [finding for kind in KINDS for finding in judged_runs(kind, perturbed(kind, runs))]
 

@@ -54,7 +54,7 @@ Mutant = Callable[[], AbstractContextManager[None]]
 class Check:
     """One check of one group.
 
-    review   number in section 5 of the measurement review
+    review   number of its acceptance point in docs/verify.md
     run      findings, or in one line why nothing could be checked here
     needs    devices that it runs on; none: any, and none is used
     why      what is missing elsewhere

@@ -67,7 +67,7 @@ class _Copying:
 
 
 def _copies(setting: Setting) -> Sequence[Finding]:
-    """Review (8): |C| of queued copies against CUPTI; idle ones are flagged; short ones have no fraction."""
+    """Lengths of queued copies against CUPTI's; copies on an idle stream are flagged; short ones have no fraction."""
     ledger = Ledger()
     with closing(make_cuda(ledger)) as device:
         copying = _Copying(device, ledger, setting)

@@ -81,7 +81,7 @@ def use_table(
 
 
 def _possible(setting: Setting) -> Sequence[Finding]:
-    """Review (9) for the device table on idle streams: guarded nothing; else possible every time, never observed."""
+    """Hazards of the device table on idle streams: none with a guard; else possible at every reuse, never observed."""
     steps, findings = setting.count(200, 50), []
     expected: dict[DeviceBuffers, dict[str, int]] = {
         "single_guarded": {"none": steps + 1}, "double": {"none": steps + 1},
@@ -103,7 +103,7 @@ def _idle(device: Device) -> None:
 
 
 def _observed(setting: Setting) -> Sequence[Finding]:
-    """Review (9) for the device table: forwards behind 20 ms of work at random, the next step's copy beside them."""
+    """Hazards of the device table where some forwards are delayed by 20 ms and the next step's copy overtakes them."""
     steps, findings = setting.count(200, 30), []
     kinds: tuple[DeviceBuffers, ...] = ("single_unguarded", "single_guarded", "double")
     for buffers in kinds:

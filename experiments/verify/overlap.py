@@ -16,7 +16,7 @@ Program = list[Instruction]
 
 
 def _bounds(setting: Setting) -> Sequence[Finding]:
-    """Review (6): value and both bounds of |C and B| against every half nanosecond of shift."""
+    """Overlap of two intervals, its least and its most, against trying every shift in steps of half a nanosecond."""
     rng = np.random.default_rng(setting.random("bounds").getrandbits(64))
     count = setting.count(100_000, 3_000)
     starts, lengths = rng.integers(0, 40, (count, 2)), rng.integers(0, 30, (count, 2))
@@ -82,7 +82,7 @@ def relaxed(program: Sequence[Instruction], durations: dict[int, int]) -> dict[i
 
 
 def _queues(setting: Setting) -> Sequence[Finding]:
-    """Review (8): random queue graphs, as they are and with one operation free."""
+    """Start times in random queue graphs, as they are and with one operation that takes no time."""
     rng = setting.random("queues")
     count = setting.count(1_000, 150)
     wrong = wrong_free = 0

@@ -23,7 +23,7 @@ LADDER = vllm_ladder(256, 2048)
 
 
 def _optimum(setting: Setting) -> Sequence[Finding]:
-    """Review (11): against every subset, with forced sizes, multiples and limits; and the time of a large case."""
+    """Capture sizes against the best of all subsets, with forced sizes, multiples and limits; time of a large case."""
     rng = np.random.default_rng(setting.random("optimum").getrandbits(64))
     count = setting.count(2_000, 150)
     worse = 0
@@ -79,7 +79,7 @@ def least_of_all(problem: SizesProblem) -> int | None:
 
 
 def _held_out(setting: Setting) -> Sequence[Finding]:
-    """Review (12): a load that drifts and jumps, chosen by its first half, judged on its second."""
+    """Sizes chosen by the first half of a load that drifts and jumps, judged on its second half."""
     rng = np.random.default_rng(setting.random("held_out").getrandbits(64))
     costs = sizes_costs(calibration_table("h200", "llama-1b"))
     findings = []
@@ -106,7 +106,7 @@ class _Tables:
 
 
 def _waste(setting: Setting) -> Sequence[Finding]:
-    """Review (12): padding to a size at which other, faster kernels run is a negative waste, and is not clamped."""
+    """Padding to a size at which other, faster kernels run is a negative waste, and is not clamped."""
     rng = setting.random("waste")
     times = {size: rng.randint(200, 900) for size in (1, 2, 4, 8, 16)}
     times[8], times[16] = 900, 300  # a dip

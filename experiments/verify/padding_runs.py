@@ -44,7 +44,7 @@ CAPTURED: dict[str, dict[str, Any]] = {
 
 
 def _tokens(setting: Setting) -> Sequence[Finding]:
-    """Review (12): random requests run eagerly, in graphs of their exact size, and padded."""
+    """Tokens stay the same: random requests run eagerly, in graphs of their exact size, and padded."""
     requests = random_requests(setting.random("tokens"), setting.count(24, 8))
     device = "cuda" if setting.device == "cuda" else "sim"
     eager, _ = answers(requests, device, slot_mapping="torch")
@@ -57,7 +57,7 @@ def _tokens(setting: Setting) -> Sequence[Finding]:
 
 
 def _modelled(setting: Setting) -> Sequence[Finding]:
-    """Review (12): on the modelled device a larger graph costs the same more, however long the sequences are."""
+    """On the modelled device a larger graph costs the same more, however long the sequences are."""
     ledger = Ledger()
     with closing(make_device("sim", ledger=ledger, host=DeclaredHost({}))) as device:
         for size in (ROWS, SIZE):
@@ -74,8 +74,8 @@ def _modelled(setting: Setting) -> Sequence[Finding]:
 
 
 def _measured(setting: Setting) -> Sequence[Finding]:
-    """Review (12): the same on a GPU, replays of both sizes over equal rows in turns: G by the kernels that are not
-    attention's, and attention over rows of padding, which has to be free.
+    """The same on a GPU: graphs of both sizes are replayed in turns over equal rows. Compared is what all
+    kernels but attention's take; attention over rows of padding has to be free.
     """
     costs = padding_costs(KV_LENGTHS, setting)
     return [_equal(costs), *(_free(length, [of[at] for of in costs]) for at, length in enumerate(KV_LENGTHS))]

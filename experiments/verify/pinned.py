@@ -52,7 +52,7 @@ def wait_unseen(device: Device) -> None:
 
 
 def _possible(setting: Setting) -> Sequence[Finding]:
-    """Review (9) on an idle stream: with the guard nothing, without it every reuse is possible and none observed."""
+    """Hazards of a staged buffer on an idle stream: none with the guard; without it all possible, none observed."""
     reuses = setting.count(200, 50)
     ledger = Ledger()
     with closing(opened(setting, ledger)) as device:
@@ -65,7 +65,7 @@ def _possible(setting: Setting) -> Sequence[Finding]:
 
 
 def _sources(setting: Setting) -> Sequence[Finding]:
-    """Review (10): random copies from page-locked and ordinary memory, of views too, 4 KiB included."""
+    """The kind of source memory of random copies: page-locked or ordinary, whole tensors or views, of 4 KiB too."""
     rng, ledger = setting.random("sources"), Ledger()
     planted = []
     with closing(opened(setting, ledger)) as device:

@@ -25,7 +25,7 @@ ODD_MIB, ODD_LOCKED = 129.5, 268_435_456
 
 
 def _observed(setting: Setting) -> Sequence[Finding]:
-    """Review (9): the guard removed behind a sleep of 20 ms on a random subset; the truth is what arrived."""
+    """Hazards of a staged buffer without its guard, with 20 ms of work before some copies; truth is what arrived."""
     found = []
     for guarded in (False, True):
         corrupt, observed = _race(setting, setting.count(200, 30), guarded=guarded)
@@ -61,7 +61,7 @@ def _race(setting: Setting, steps: int, *, guarded: bool) -> tuple[list[int], li
 
 
 def _allocations(setting: Setting) -> Sequence[Finding]:
-    """Review (10): a ring of 2 allocates twice, however often it is used; 129.5 MiB lock 256 MiB."""
+    """A ring of two slots allocates twice, however often it is used; a buffer of 129.5 MiB locks 256 MiB."""
     ledger = Ledger()
     with closing(make_cuda(ledger)) as device:
         _give_back()
@@ -95,7 +95,7 @@ def _stat(name: str) -> int:
 
 
 def _pageable(setting: Setting) -> Sequence[Finding]:
-    """Review (10): copies of random size from either memory; ours that are pageable against the profiler's list."""
+    """Copies of random size from pageable and pinned memory: those recorded as pageable against the profiler's list."""
     rng, ledger = setting.random("pageable"), Ledger()
     count = setting.count(200, 60)
     with closing(make_cuda(ledger)) as device:

@@ -28,7 +28,7 @@ _SPAN = 3
 
 
 def _spans(setting: Setting) -> Sequence[Finding]:
-    """Review (1), device side: kernels of random length in random phases; the phases' spans against CUPTI's kernels."""
+    """Device time of phases: kernels of random length in random phases; the phases' spans against CUPTI's kernels."""
     rng, ledger = setting.random("spans"), Ledger()
     count = setting.count(400, 60)
     dosed = [rng.choice(PHASES) for _ in range(count)]
@@ -62,7 +62,7 @@ def _spans(setting: Setting) -> Sequence[Finding]:
 
 
 def _corridor(setting: Setting) -> Sequence[Finding]:
-    """Review (3): launches and waits of a while constrain the clock; none is broken, and a constant offset breaks."""
+    """The device clock fitted through launches and waits contradicts none of them; one constant offset would."""
     ledger = Ledger()
     seconds = min(setting.seconds, 6.0) if setting.quick else setting.seconds
     with closing(make_cuda(ledger)) as device:
@@ -89,7 +89,7 @@ def _corridor(setting: Setting) -> Sequence[Finding]:
 
 
 def _recapture(setting: Setting) -> Sequence[Finding]:
-    """Review (4): graphs are captured again while thousands of events wait to be read."""
+    """Graphs are captured again while thousands of events wait to be read."""
     ledger, rounds = Ledger(), 20
     with closing(make_cuda(ledger)) as device:
         data, key, failed = device.empty((1 << 20,), torch.float32), GraphKey("full", 64), 0
@@ -112,7 +112,7 @@ def _recapture(setting: Setting) -> Sequence[Finding]:
 
 
 def _calls(setting: Setting) -> Sequence[Finding]:
-    """Review (2): the same random requests with the probe and without it; calls that synchronise, counted by CUPTI."""
+    """The probe adds no synchronising call: the same random requests with it and without, calls counted by CUPTI."""
     requests = random_requests(setting.random("calls"), setting.count(24, 8))
     _synchronising(requests, probed=False)  # whatever is compiled or loaded first may synchronise as well
     (bare, steps), (probed, _) = (_synchronising(requests, probed=probed) for probed in (False, True))

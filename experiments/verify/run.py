@@ -19,6 +19,7 @@ from . import (
     pinned,
     pinned_gpu,
     recorder,
+    recorder_files,
     recorder_gpu,
     runner,
 )
@@ -27,8 +28,8 @@ from .check import Check, Result, Setting
 ALL = "all"
 GROUPS = ("recorder", "overlap", "pinned", "padding", "runner")
 _PARTS = (
-    recorder, recorder_gpu, overlap, bound, copies_gpu, cells, bound_gpu, pinned, device_tables, pinned_gpu, padding,
-    padding_runs, runner,
+    recorder, recorder_files, recorder_gpu, overlap, bound, copies_gpu, cells, bound_gpu, pinned, device_tables,
+    pinned_gpu, padding, padding_runs, runner,
 )  # fmt: skip
 CHECKS: tuple[Check, ...] = tuple(
     sorted((check for part in _PARTS for check in part.CHECKS), key=lambda check: GROUPS.index(check.group))

@@ -24,7 +24,7 @@ ARRANGEMENTS: tuple[dict[str, Any], ...] = (
 
 
 def _arrangements(setting: Setting) -> Sequence[Finding]:
-    """Review (13): random requests; everything that a switch changes must leave the answers alone."""
+    """Random requests under every arrangement of switches: the answers stay the same."""
     requests = random_requests(setting.random("arrangements"), setting.count(24, 8))
     device = "cuda" if setting.device == "cuda" else "sim"
     base, _ = answers(requests, device, batch_state="rebuild")
@@ -39,7 +39,7 @@ def _arrangements(setting: Setting) -> Sequence[Finding]:
 
 
 def _invariants(setting: Setting) -> Sequence[Finding]:
-    """Review (14): stamped KV cells and all invariants in every step of crowded runs; planted faults must be caught."""
+    """Stamped KV cells and all invariants hold in every step of crowded runs; planted faults are caught."""
     rng = setting.random("invariants")
     reads = steps = 0
     for _ in range(setting.count(12, 2)):
@@ -67,7 +67,7 @@ def _caught(fault: str) -> bool:
 
 
 def _chunks(setting: Setting) -> Sequence[Finding]:
-    """Review (15): prompts computed in one piece, in two and in five, greedy and seeded."""
+    """Prompts computed in one piece, in two and in five give the same tokens, greedy and seeded."""
     requests = random_requests(setting.random("chunks"), setting.count(12, 4), 0.75)
     found = {
         budget: answers(requests, "cpu", max_num_batched_tokens=budget, max_num_seqs=1)[0] for budget in (64, 26, 10)

@@ -37,7 +37,7 @@ def test_a_mutant_leaves_nothing_behind():
     assert run_check(check, QUICK).verdict == "passed"
 
 
-def test_every_check_ships_with_a_mutant_and_a_number_of_the_review():
+def test_every_check_ships_with_a_mutant_and_every_point_of_the_document_has_a_check():
     assert all(check.mutants for check in CHECKS)
     assert {int(check.review) for check in CHECKS} == set(range(1, 16))
     assert {check.group for check in CHECKS} == set(GROUPS)
