@@ -67,6 +67,8 @@ class BorderLog:
         self._noted = noted
         self._left: list[Any] = []  # notes of the open step, that were taken before it has ended
         self.crossings: deque[tuple[str, str]] = deque(maxlen=MAX_CROSSINGS)
+        self.overlaps: list[tuple[int, int]] = []
+        """(from_ns, until_ns): a step that had been ended went on nevertheless; what ran then cannot be told apart."""
         self._lane = lane
         self._spans = ledger.table("spans")
         self._steps = ledger.table("steps")
@@ -82,13 +84,18 @@ class BorderLog:
         if entries:
             self._write(self._uses(entries, [scope for scope in self._scopes() if scope.start_ns is not None]))
         while self._ended and not self._ended[0].held:
-            self._steps.append(self._ended.popleft().row())
+            self._end(self._ended.popleft())
 
     def release(self) -> None:
         """Write every step, whatever was still to be noted."""
         self.settle()
         while self._ended:
-            self._steps.append(self._ended.popleft().row())
+            self._end(self._ended.popleft())
+
+    def _end(self, step: StepRecord) -> None:
+        row = step.row()
+        mixed = any(step.start_ns < until_ns and from_ns < step.end_ns for from_ns, until_ns in self.overlaps)
+        self._steps.append((*row[:-1], False) if mixed else row)
 
     def _whole(self) -> list[Any]:
         """What was noted, and is not noted any more; without the step that is open, if one is. How deep its scopes lie

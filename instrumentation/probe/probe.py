@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Literal
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
+from typing import Any, Literal
 
 from .api import DeviceMarks, F, PatientMarks
-from .borders import BorderLog
+from .borders import MAX_CROSSINGS, BorderLog
 from .calls import TimedCalls
 from .ledger import Ledger
 from .made import Made
@@ -37,6 +39,10 @@ class Probe:
     `warmup` is set by the loop and goes into the row of each step that begins after that.
     A range between two steps belongs to the step that ended last (None before the first); rows that others write
     between steps carry None, as the ledger says. Nothing here synchronises with a device.
+
+    A probe follows one step at a time. A step that is open where the next one begins ends there; where its code runs on
+    nevertheless, as tasks and threads that share a probe do, whatever was open meanwhile is incomplete. Rows are told
+    apart by their step's number: one that does not rise is replaced by the next one that does.
     """
 
     def __init__(
@@ -64,6 +70,8 @@ class Probe:
         self.language = "Python" if module is None else "C"
         """Of its calls: in C they take half of the time."""
         self._log = BorderLog(ledger, noted, lane, self._pending, self._scopes)
+        self._cut: deque[Any] = deque(maxlen=MAX_CROSSINGS)  # steps that others ended; they may be left yet
+        self._num_cut = self._renumbered = 0
         ledger.before_reading(self.resolve_pending)
         if isinstance(self._marks, PatientMarks):
             self._marks.while_waiting(self._pending.resolve)
@@ -87,12 +95,12 @@ class Probe:
         return self._ranges[name]
 
     def timed(self, name: str, function: F) -> F:
-        """`function`, each call of which is a sub-range."""
-        return self._calls.make(NamedRange(name), function)
+        """`function`, each call of which is a sub-range. Raises TypeError where a call comes back before its work."""
+        return self._calls.make(NamedRange(name), _done_when_back(name, function))
 
     def timed_phase(self, name: str, function: F) -> F:
-        """`function`, each call of which is a phase."""
-        return self._calls.make(NamedRange(name, "phase"), function)
+        """`function`, each call of which is a phase. Raises TypeError as `timed` does."""
+        return self._calls.make(NamedRange(name, "phase"), _done_when_back(name, function))
 
     def be_silent(self, silent: bool) -> None:
         """Between two steps: from now on ranges and phases note nothing, or do again. Steps always have their row.
@@ -122,12 +130,32 @@ class Probe:
         yield from self._ranges.values()
         yield from self._phases.values()
 
-    def make_way(self) -> None:
-        """Before a step begins: one that is still open ends, as incomplete, and rows are made of very many notes."""
-        if self.noted.last is not None and self.noted.last.is_open:
-            self.noted.last.__exit__(RuntimeError, None, None)
+    def make_way(self, number: int) -> int:
+        """Before a step begins: one that is still open ends, as incomplete, and rows are made of very many notes. The
+        step's number: the one that it was given, if that rises.
+        """
+        self._end_open()
         if len(self.noted) > MANY_NOTES:
             self.resolve_pending()
+        last = self.noted.last
+        if last is None or number > last.number:
+            return number
+        self._renumbered += 1
+        return int(last.number) + 1
+
+    def _end_open(self) -> None:
+        last = self.noted.last
+        if last is not None and last.is_open:
+            last.__exit__(RuntimeError, None, None)
+            self._cut.append(last)
+            self._num_cut += 1
+
+    def left_late(self, step: Any, kind: type[BaseException] | None) -> None:
+        """A step was left that had ended before: where `_end_open` did it, other steps ran into it meanwhile. A
+        generator that is given up ran no further.
+        """
+        if kind is not GeneratorExit and any(step is one for one in self._cut):
+            self._log.overlaps.append((step.end_ns, self.now()))
 
     def resolve_pending(self) -> None:
         """Make rows of what was noted, phases only as far as their marks are known by now. Never blocks."""
@@ -135,7 +163,10 @@ class Probe:
         self._pending.resolve()
 
     def finish(self) -> None:
-        """At the end of a run, after the device was synchronised: write everything that is still held back."""
+        """At the end of a run, after the device was synchronised: write everything that is still held back. A step that
+        is open ends, as incomplete.
+        """
+        self._end_open()
         self._log.release()
         self._pending.give_up()
 
@@ -148,6 +179,25 @@ class Probe:
             notes.append(("phases", "span_ns", why))
         if self._pending.given_up:
             notes.append(("phases", "span_ns", f"{self._pending.given_up} phases: their device events never fired"))
+        if self._renumbered:
+            notes.append(("steps", "step", f"{self._renumbered} numbers did not rise: they are the next ones here"))
+        if self._num_cut:
+            why = "still open where the next one began or the run ended; they end there"
+            notes.append(("steps", "complete", f"{self._num_cut} steps were {why}"))
+        if self._log.overlaps:
+            why = "went on beside later ones, and their figures are mixed: a probe follows one step at a time"
+            notes.append(("steps", "complete", f"{len(self._log.overlaps)} steps {why}"))
         for left, top in self._log.crossings:
             notes.append(("spans", "depth", f"range {left} was left while {top} was open inside it"))
         return tuple(notes)
+
+
+def _done_when_back(name: str, function: F) -> F:
+    """The function, if it has done its work when it comes back."""
+    for one in (function, type(function).__call__):
+        if iscoroutinefunction(one) or isgeneratorfunction(one) or isasyncgenfunction(one):
+            raise TypeError(
+                f"{name}: {getattr(function, '__qualname__', function)!s} is a coroutine or generator: its call comes "
+                f"back before it works; put a `with` around where it is awaited or drawn from"
+            )
+    return function

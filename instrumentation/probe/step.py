@@ -37,8 +37,14 @@ class StepKeeper(Protocol):
         """Gives the phase of a name."""
         ...
 
-    def make_way(self) -> None:
-        """Before a step begins where one is open, or where much was noted."""
+    def make_way(self, number: int) -> int:
+        """Before a step begins where one is open, where much was noted, or where its number does not rise: the number
+        that it has.
+        """
+        ...
+
+    def left_late(self, step: Any, kind: type[BaseException] | None) -> None:
+        """A step was left that had ended before."""
         ...
 
 
@@ -116,8 +122,9 @@ class Step(StepFigures):
 
     def __enter__(self) -> Step:
         keeper, noted = self._keeper, self._keeper.noted
-        if (noted.last is not None and noted.last.is_open) or len(noted) > MANY_NOTES:
-            keeper.make_way()
+        last = noted.last
+        if (last is not None and (last.is_open or self.number <= last.number)) or len(noted) > MANY_NOTES:
+            self.number = keeper.make_way(self.number)
         noted.last = self
         keeper.ledger.step = self.number
         noted.append(self)
@@ -135,13 +142,15 @@ class Step(StepFigures):
             self.is_open, self.complete = False, kind is None
             keeper.noted.append(self)
             keeper.ledger.step = None
+        else:
+            self._keeper.left_late(self, kind)
 
 
 class TracedStep(Step):
     """The same while a tool listens: also an NVTX range around it, which takes with it what was left open inside."""
 
     def __enter__(self) -> Step:
-        self._keeper.make_way()
+        self.number = self._keeper.make_way(self.number)
         nvtx = self._keeper.nvtx
         assert nvtx is not None
         self._depth = nvtx.depth
@@ -151,8 +160,9 @@ class TracedStep(Step):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.is_open:
-            super().__exit__(kind, error, trace)
+        was_open = self.is_open
+        super().__exit__(kind, error, trace)
+        if was_open:
             assert self._keeper.nvtx is not None
             self._keeper.nvtx.pop_to(self._depth)
 

@@ -64,15 +64,26 @@ static PyObject *step_new(PyTypeObject *type, PyObject *values, PyObject *names)
     return NULL;
 }
 
+/* Whether a step's number is above that of the one before; False also where that takes Python to say. */
+static int rises(PyObject *number, PyObject *last)
+{
+    int beyond, beyond_last;
+    if (!PyLong_CheckExact(number) || !PyLong_CheckExact(last))
+        return 0;
+    long long value = PyLong_AsLongLongAndOverflow(number, &beyond);
+    return value > PyLong_AsLongLongAndOverflow(last, &beyond_last) && !beyond && !beyond_last;
+}
+
 static PyObject *step_enter(PyObject *object, PyObject *unused)
 {
     Step *self = (Step *)object;
     Notes *notes = self->notes;
-    if ((notes->last && ((Step *)notes->last)->is_open) || notes->size > notes->many) {
-        PyObject *made = PyObject_CallMethod(self->keeper, "make_way", NULL);
-        if (made == NULL)
+    Step *last = (Step *)notes->last;
+    if ((last && (last->is_open || !rises(self->number, last->number))) || notes->size > notes->many) {
+        PyObject *number = PyObject_CallMethod(self->keeper, "make_way", "O", self->number);
+        if (number == NULL)
             return NULL;
-        Py_DECREF(made);
+        Py_SETREF(self->number, number);
     }
     Py_XSETREF(notes->last, Py_NewRef(object));
     if (PyObject_SetAttr(notes->ledger, step_name, self->number) || note_object(notes, object))
@@ -91,8 +102,9 @@ static PyObject *step_exit(PyObject *object, PyObject *const *values, Py_ssize_t
         self->complete = count > 0 && values[0] == Py_None;
         if (note_object(self->notes, object) || PyObject_SetAttr(self->notes->ledger, step_name, Py_None))
             return NULL;
+        Py_RETURN_NONE;
     }
-    Py_RETURN_NONE;
+    return PyObject_CallMethod(self->keeper, "left_late", "OO", object, count > 0 ? values[0] : Py_None);
 }
 
 static PyObject *as_tuple(PyObject *const *values, Py_ssize_t count)

@@ -258,7 +258,7 @@ def test_a_step_that_begins_ends_the_one_that_is_open(monkeypatch, way):
     first.__enter__()
     with probe.step(2) as second:
         assert (probe.scope, probe.ledger.step) == (second, 2)
-        first.__exit__(None, None, None)  # too late
+        first.__exit__(GeneratorExit, None, None)  # too late
     assert [(row[0], row[-1]) for row in probe.ledger.rows["steps"]] == [(1, False), (2, True)]
     assert probe.last_start_ns == second.start_ns > first.end_ns
 
