@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,10 +21,12 @@ class RecordingWriter:
     The constructor writes `recording.part.json` and opens the segment file (UsageError if the folder cannot take
     them); `write` and `flush_if_due` never block and never raise; `finish` makes the tables. A kill between the two
     loses what was not flushed, at most about a second of rows: `Recording.load` reads the rest from the segments.
+    In a fork of its process `write` takes nothing and `finish` raises UsageError: the files are its parent's.
     """
 
     def __init__(self, folder: Path | str, meta: RecordingMeta) -> None:
         self._folder = Path(folder)
+        self._pid = os.getpid()
         self._meta = meta
         make_folder(self._folder)
         (self._folder / META_FILE).unlink(missing_ok=True)  # an earlier recording in this folder is over now
@@ -37,7 +40,7 @@ class RecordingWriter:
     def write(self, rows: Mapping[str, Sequence[Row]]) -> None:
         """Take rows by table, as `Ledger.take` gives them; the caller leaves them alone from now on."""
         for table, added in rows.items():
-            if added:
+            if added and os.getpid() == self._pid:
                 self._segments.add(table, added)
 
     def flush_if_due(self, now_ns: int) -> None:
@@ -51,6 +54,11 @@ class RecordingWriter:
 
     def finish(self, *notes: Diagnostic) -> Recording:
         """Turn everything written so far into tables, drop the segments, and return the finished Recording."""
+        if os.getpid() != self._pid:
+            raise UsageError(
+                f"{self._folder}: process {self._pid} records here, of which this one is a fork; make a writer with a "
+                "folder of its own in each process"
+            )
         self._segments.close()
         meta = self._meta.with_diagnostics(*notes)
         rows, meta = rescue_rows(self._folder, meta, dropped_rows=self._segments.dropped_rows)
