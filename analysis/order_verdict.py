@@ -16,19 +16,13 @@ OrderWorth = Literal["worth", "worth_nothing", "backwards", "unresolved", "unkno
 CopyShown = Literal["more", "exposed", "hidden", "partly", "unknown"]
 
 
-@dataclass(frozen=True, slots=True)
-class OrderLimits:
-    """What counts as what.
+NOTHING_NS = 5_000
+"""The orders count as equal where last - first is no more than this."""
 
-    nothing_ns     a difference of the orders up to here is none
-    exposed_share  from this share of |C| in first - skip the whole copy is exposed, from `more_share` something else is
-                   saved as well; up to `hidden_share` the copy is hidden
-    """
-
-    nothing_ns: int = 5_000
-    exposed_share: float = 0.9
-    more_share: float = 1.1
-    hidden_share: float = 0.1
+# Shares of |C|, the copy's length, that first - skip comes to.
+HIDDEN_UP_TO = 0.1
+EXPOSED_FROM = 0.9
+MORE_BEYOND = 1.1  # leaving out the copy saved something else as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,33 +39,33 @@ class OrderVerdict:
     exposed_share: float | None
 
 
-def order_verdict(row: Mapping[str, object], limits: OrderLimits = OrderLimits()) -> OrderVerdict:
+def order_verdict(row: Mapping[str, object]) -> OrderVerdict:
     """The verdict on one row of `pair_orders`."""
     gain, left, copy = (_number(row.get(f"{name}_ns")) for name in ("last_minus_first", "first_minus_skip", "copy"))
     low, high = (_number(row.get(f"last_minus_first_{bound}_ns")) for bound in ("low", "high"))
     share = left / copy if left is not None and copy else None
-    order = _order(gain, limits)
+    order = _order(gain)
     if order in ("worth", "backwards") and low is not None and high is not None and low <= 0 <= high:
         order = "unresolved"
-    return OrderVerdict(order, _copy(share, limits), gain, left, copy, share)
+    return OrderVerdict(order, _copy(share), gain, left, copy, share)
 
 
-def _order(gain: float | None, limits: OrderLimits) -> OrderWorth:
+def _order(gain: float | None) -> OrderWorth:
     if gain is None:
         return "unknown"
-    if abs(gain) <= limits.nothing_ns:
+    if abs(gain) <= NOTHING_NS:
         return "worth_nothing"
     return "worth" if gain > 0 else "backwards"
 
 
-def _copy(share: float | None, limits: OrderLimits) -> CopyShown:
+def _copy(share: float | None) -> CopyShown:
     if share is None:
         return "unknown"
-    if share > limits.more_share:
+    if share > MORE_BEYOND:
         return "more"
-    if share >= limits.exposed_share:
+    if share >= EXPOSED_FROM:
         return "exposed"
-    return "hidden" if share <= limits.hidden_share else "partly"
+    return "hidden" if share <= HIDDEN_UP_TO else "partly"
 
 
 def _number(value: object) -> float | None:

@@ -177,7 +177,8 @@ def _began_in(rows: Columns, within: Intervals) -> BoolArray:
     if not len(within):
         return np.zeros(len(rows), dtype=np.bool_)
     place = np.searchsorted(within[:, 0], start, side="right") - 1
-    return known & (place >= 0) & (start < within[place, 1])
+    began: BoolArray = known & (place >= 0) & (start < within[place, 1])
+    return began
 
 
 def _device(recording: TableSource) -> pd.DataFrame:

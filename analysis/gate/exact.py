@@ -19,15 +19,12 @@ Count = int | float | Fraction
 Arms = Mapping[str, Sequence[Count | None]]
 
 
-def judge_exact(point: str, metric: str, arms: Arms, failures: Mapping[str, str] | None = None) -> PointVerdict:
+def judge_exact(point: str, metric: str, arms: Arms) -> PointVerdict:
     """The verdict on `arms`: "base" and "head", each with one value per launch; None where a launch has none.
 
     Zero is a count like any other; a missing one is not zero. Values that change from launch to launch decide only
     where the arms' ranges do not touch.
     """
-    if failures:
-        detail = ", ".join(f"{arm}: {why}" for arm, why in sorted(failures.items()))
-        return PointVerdict(point, metric, Verdict.ERROR, Reason.ARM_FAILED, detail=detail)
     known: dict[str, list[Count]] = {}
     for arm in ("base", "head"):
         values = arms.get(arm, ())

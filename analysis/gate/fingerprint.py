@@ -1,4 +1,4 @@
-"""Whether two environments may be compared. Unknown is not equal; a measured clock is no identity."""
+"""Whether two environments may be compared. Unknown is not equal to anything."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ IDENTITY = (
     "gpu", "gpu_count", "driver", "cuda", "torch", "triton", "mig", "ecc", "power_limit_w", "cpu_model",
     "python", "engine",
 )  # fmt: skip
-"""What must be equal. The first is needed on both sides; another that both sides leave out is not compared."""
-MEASURED = ("sm_clock_mhz", "mem_clock_mhz", "temperature_c", "power_w")
-"""What changes from run to run on one machine: never compared."""
+"""What must be equal. The first is needed on both sides; another that both sides leave out is not compared. Clocks,
+temperature and power are not among them: they change from run to run on one machine.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,13 +17,12 @@ from .verdict import Reason, Verdict
 
 @dataclass(frozen=True, slots=True)
 class PointData:
-    """What was measured of a metric of a point. `failures`: arm -> why it has no blocks, e.g. {"head": "oom"}."""
+    """What was measured of a metric of a point: blocks of the first launches, and of those that were to confirm it."""
 
     point: str
     metric: str
     first: PairBlocks | None
     fresh: PairBlocks | None = None
-    failures: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +67,6 @@ class PointVerdict:
 
 def judge_point(data: PointData, calibrated: EqualArms | float | Reason, limits: Limits) -> PointVerdict:
     """The verdict on `data`. `calibrated`: what equal arms showed (a number: their sd), or why that is not known."""
-    if data.failures:
-        detail = ", ".join(f"{arm}: {why}" for arm, why in sorted(data.failures.items()))
-        return PointVerdict(data.point, data.metric, Verdict.ERROR, Reason.ARM_FAILED, detail=detail)
     if data.first is None:
         return PointVerdict(data.point, data.metric, Verdict.ERROR, Reason.NOT_MEASURED)
     found = fault(data.first, limits)

@@ -41,7 +41,3 @@ def test_a_missing_arm_is_not_measured():
 
 def test_counts_say_what_they_were():
     assert judge_exact("p", "launches", {"base": [7, 7], "head": [9, 10]}).detail == "base 7, head 9 to 10"
-
-
-def test_a_failed_arm_is_an_error():
-    assert judge_exact("p", "syncs", {"base": [1], "head": [1]}, {"head": "oom"}).reason is Reason.ARM_FAILED

@@ -126,12 +126,6 @@ def test_neither_does_a_confirmation_that_is_none(fresh, word, reason):
     assert verdict(blocks(SLOWER), fresh) == (word, reason)
 
 
-@pytest.mark.parametrize("arm", ["base", "head"])
-def test_an_arm_that_failed_is_an_error_whatever_else_was_measured(arm):
-    found = judge_point(PointData("p", "period_ns", blocks(), failures={arm: "oom"}), SD, LIMITS)
-    assert (found.verdict, found.reason, found.detail) == (Verdict.ERROR, Reason.ARM_FAILED, f"{arm}: oom")
-
-
 def test_a_metric_that_may_be_zero_is_measured_by_the_step():
     period = np.full((5, 6), 20e6)
     rng = np.random.default_rng(3)
