@@ -43,24 +43,21 @@ class Chances:
 
 
 def verify_random(
-    probabilities: torch.Tensor, first: torch.Tensor, drafts: torch.Tensor, chances: Chances,
-    proposal: torch.Tensor | None = None,
-) -> Verified:  # fmt: skip
-    """Rejection sampling (Leviathan et al. 2023, Chen et al. 2023): draft x is kept with probability min(1, p(x)/q(x)).
+    probabilities: torch.Tensor, first: torch.Tensor, drafts: torch.Tensor, chances: Chances
+) -> Verified:
+    """Rejection sampling (Leviathan et al. 2023, Chen et al. 2023) of drafts that their drafter was certain of.
 
-    The first one that is not kept is replaced by a draw from max(0, p - q), normalised; behind a row of kept drafts
-    comes a draw from the bonus row's p. So each token has the target's distribution, whatever was proposed.
-    probabilities [L, V] float64 are the target's p; `proposal` [R, k, V] is q. Without it q is one-hot at the draft: a
-    lookup is certain of what it found.
+    Draft x is kept with probability p(x), for the drafter's own q is 1 at x. The first that is not kept is replaced by
+    a draw from p without x, normalised; behind a row of kept drafts comes a draw from the bonus row's p. So each token
+    has the target's distribution, whatever was proposed. probabilities [L, V] float64 are the target's p.
     """
     places = _places(first, drafts, probabilities.shape[0])
     proposed = drafts >= 0
     tokens = torch.where(proposed, drafts, 0).to(torch.int64)
     p_draft = probabilities[places[:, :-1], tokens]
-    q_draft = torch.ones_like(p_draft) if proposal is None else proposal.gather(2, tokens.unsqueeze(2)).squeeze(2)
-    kept = proposed & (chances.accept * q_draft < p_draft)
+    kept = proposed & (chances.accept < p_draft)
     accepted = _leading(kept)
-    rest = _residual(probabilities[places.gather(1, accepted[:, None]).squeeze(1)], drafts, accepted, proposal)
+    rest = _residual(probabilities[places.gather(1, accepted[:, None]).squeeze(1)], drafts, accepted)
     final = invert(rest, chances.final)
     padded = torch.cat((tokens, tokens.new_zeros(tokens.shape[0], 1)), dim=1)
     padded.scatter_(1, accepted[:, None], final[:, None])
@@ -84,22 +81,17 @@ def _cut(tokens: torch.Tensor, accepted: torch.Tensor) -> torch.Tensor:
     return tokens.masked_fill(behind, NOTHING)
 
 
-def _residual(
-    target: torch.Tensor, drafts: torch.Tensor, accepted: torch.Tensor, proposal: torch.Tensor | None
-) -> torch.Tensor:
-    """What is left of p [R, V] where a draft was rejected: max(0, p - q), not normalised; p itself behind all drafts.
+def _residual(target: torch.Tensor, drafts: torch.Tensor, accepted: torch.Tensor) -> torch.Tensor:
+    """What is left of p [R, V] where a draft was rejected: all but the draft, not normalised; else p itself.
 
-    Rounding may leave nothing where q covers p; then p is the best that is known.
+    Nothing is left where p is 1 at the draft, which only rounding rejects; then p is the best that is known.
     """
     rows = torch.arange(drafts.shape[0], device=drafts.device)
     column = accepted.clamp(max=drafts.shape[1] - 1)
     draft = drafts[rows, column].to(torch.int64)
     rejected = (accepted < drafts.shape[1]) & (draft >= 0)
-    if proposal is None:
-        at = draft.clamp(min=0)[:, None]  # scattered, not masked: the number of masked rows would have to be waited for
-        rest = target.scatter(1, at, target.gather(1, at).masked_fill(rejected[:, None], 0.0))
-    else:
-        rest = torch.where(rejected[:, None], (target - proposal[rows, column]).clamp_(min=0.0), target)
+    at = draft.clamp(min=0)[:, None]  # scattered, not masked: the number of masked rows would have to be waited for
+    rest = target.scatter(1, at, target.gather(1, at).masked_fill(rejected[:, None], 0.0))
     return torch.where(rest.sum(dim=1, keepdim=True) > 0, rest, target)
 
 
