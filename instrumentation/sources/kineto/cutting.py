@@ -51,6 +51,7 @@ class EventStream:
         self._ended = False
         self._read = 0
         self._commas = 0
+        self._open = False
         self.metadata: dict[str, Any] = {}
         self.lost = 0
         self.repaired = 0
@@ -183,6 +184,7 @@ class EventStream:
         try:
             events = decode(text)
             self._consume(len(text))
+            self._read_tail()
             return events
         except msgspec.DecodeError as error:
             place = _place(error, len(text))
@@ -218,6 +220,7 @@ class EventStream:
                 if head is not None or self._salvage:
                     self.metadata.update(head or {})
                     self._consume(match.end())
+                    self._open = True
                     return True
             if self._ended or len(self._buffer) > _MAX_HEAD_BYTES:
                 return self._no_events()
@@ -233,10 +236,10 @@ class EventStream:
         )
 
     def _read_tail(self) -> None:
-        """Metadata behind the events. It must close what the head opened."""
+        """Metadata behind the events, the base of all times among it. It must close what the head opened."""
         self._fill(1 << 62)
         rest = bytes(self._buffer[self._bracket :]).strip()
-        if not rest:
+        if not rest and not self._open:
             return
         tail = _object(b'{"":0' + rest.removesuffix(b"}")) if rest.endswith(b"}") else None
         if tail is not None:

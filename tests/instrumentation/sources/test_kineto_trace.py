@@ -281,6 +281,17 @@ class TestDamage:
             with pytest.raises(UsageError):
                 read_capture(path)
 
+    def test_a_file_cut_behind_its_events_is_not_whole(self, made, tmp_path):
+        # GIVEN what torch writes behind the events, the base of all times among it, and a cut right before that
+        text = self.text(made, "gemm", "norm").rstrip()
+        path = tmp_path / "t.json"
+        path.write_bytes(text.removesuffix(b"}").rstrip())
+        with pytest.raises(UsageError, match="not valid JSON behind byte"):
+            read_capture(path)
+        capture = read_capture(path, SALVAGE)
+        assert len(capture.tables["spans"]) == 2
+        assert capture.meta.configuration["truncated"] is True
+
     def test_log_lines_between_events(self, made, tmp_path):
         text = self.text(made, "gemm", "norm", "attn").replace(b'  {\n   "ph"', b'INFO: flush\n  {\n   "ph"', 2)
         path = tmp_path / "t.json"
