@@ -34,6 +34,7 @@ class PhaseSummary:
     steps_counted   steps behind the figures; warm-up and incomplete steps are left out and counted
     closing_worst   largest |sum of host phases / period - 1| of a counted step; None when no step has both
     closing_share   share of the checked steps that close within 1 %
+    covered         host time in phases, by the sum of the periods of the counted steps; None without a period
     """
 
     host: pd.DataFrame
@@ -45,6 +46,7 @@ class PhaseSummary:
     closing_checked: int
     closing_worst: float | None
     closing_share: float | None
+    covered: float | None
 
 
 def phase_steps(recording: TableSource) -> pd.DataFrame:
@@ -124,7 +126,15 @@ def phase_summary(recording: TableSource) -> PhaseSummary:
         closing_checked=len(closing),
         closing_worst=float(closing.max()) if len(closing) else None,
         closing_share=float((closing <= CLOSING_LIMIT).mean()) if len(closing) else None,
+        covered=_covered(counted),
     )
+
+
+def _covered(counted: pd.DataFrame) -> Number | None:
+    """Of steps with a period only, and of what is known of their phases."""
+    period, known = ints(counted, "period_ns")
+    phases = sum(total(ints(counted, f"{phase}_ns")[0][known]) for phase in HOST_PHASES)
+    return share(phases, total(period[known]))
 
 
 def _quantiles(values: LongArray) -> dict[str, Number | None]:
@@ -139,7 +149,10 @@ def _host_row(counted: pd.DataFrame, phase: str) -> dict[str, object]:
 
 
 def _ranges(recording: TableSource) -> pd.DataFrame:
-    """Host sub-ranges of the counted steps: time of a name in a step, then quantiles over the steps that have it."""
+    """Host sub-ranges of the counted steps: time of a name in a step, then quantiles over the steps that have it.
+
+    A use inside one of the same name (a function that calls itself) is in its time already.
+    """
     found: dict[str, list[LongArray]] = {}
     inside: dict[str, int] = {}
     preprocess = 0
@@ -148,7 +161,7 @@ def _ranges(recording: TableSource) -> pd.DataFrame:
         preprocess += total(_host_time(process, "preprocess", numbers)[0])
         ranges, within = spans[spans.matches("kind", "range")], _preprocess(spans)
         for name in dict.fromkeys(name for name in ranges.texts("name") if name is not None):
-            rows = ranges[ranges.matches("name", name)]
+            rows = _outermost(ranges[ranges.matches("name", name)])
             values, valid = sum_by_step(rows, _times(rows), numbers)
             found.setdefault(name, []).append(values[valid])
             part = rows[_began_in(rows, within)]
@@ -158,6 +171,19 @@ def _ranges(recording: TableSource) -> pd.DataFrame:
         own = share(inside[name], preprocess) if inside[name] else None
         rows_out.append({"name": name, **_quantiles(np.concatenate(parts)), "share": own})
     return records(rows_out, SHARED_COLUMNS)
+
+
+def _outermost(rows: Columns) -> Columns:
+    """Rows of one name without those that lie inside another one of their step and lane."""
+    (start, has_start), (end, has_end) = rows.ints("start_ns"), rows.ints("end_ns")
+    lanes, names = rows.coded("lane")
+    group = rows.ints("step")[0] * (len(names) + 1) + lanes
+    order = np.lexsort((-end, start, group))
+    apart, place = (np.unique(of, return_inverse=True)[1][order] for of in (group, end))
+    reach = np.maximum.accumulate(apart * (len(rows) + 1) + place)  # ranks: times of all groups do not fit in an int64
+    inside = np.zeros(len(rows), dtype=np.bool_)
+    inside[order[1:]] = apart[1:] * (len(rows) + 1) + place[1:] <= reach[:-1]
+    return rows[~(inside & has_start & has_end)]
 
 
 def _times(rows: Columns) -> tuple[LongArray, BoolArray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...analysis.phases import CLOSING_LIMIT
 from ...analysis.speculation import Speculation
 from ..document import Answer, Cell, Missing, Section
 from ..formatting import duration, percent, significant
@@ -58,7 +59,18 @@ def phase_words(view: PhaseView) -> str:
     parts = ", ".join(map(_phase_words, sorted(known, key=lambda row: -row["p50_ns"])))
     period = "" if view.step_ns is None else f"A step takes {duration(view.step_ns)} ({view.step_words}). "
     head = f"{period}Median host time of a step, and in brackets the share of the sum of all periods: {parts}."
-    return f"{head}{_ragged_words(known)}{_range_words(view)}{_overlap_words(view)}{_tail_words(view)}"
+    beside = f"{_range_words(view)}{_overlap_words(view)}{_tail_words(view)}"
+    return f"{head}{_open_words(view)}{_ragged_words(known)}{beside}"
+
+
+def _open_words(view: PhaseView) -> str:
+    """What phases that do not close say of a step is not where its time goes."""
+    covered = view.summary.covered
+    if covered is None or abs(covered - 1) <= CLOSING_LIMIT:
+        return ""
+    if covered < 1:
+        return f" The other {percent(1 - covered)} of the time lies in no phase."
+    return f" Together that is {percent(covered)} of the time: phases nest, which they must not, and count twice."
 
 
 def _ragged_words(known: list[dict[str, Any]]) -> str:
@@ -78,7 +90,7 @@ def _phase_words(row: dict[str, Any]) -> str:
 
 def _range_words(view: PhaseView) -> str:
     ranges = [row for row in records(view.summary.ranges) if row["share"] is not None and row["p50_ns"]]
-    largest = max(ranges, key=lambda row: row["p50_ns"], default=None)
+    largest = max(ranges, key=lambda row: row["share"], default=None)
     return f" The largest part of preprocess is {largest['name']}, {duration(largest['p50_ns'])}." if largest else ""
 
 

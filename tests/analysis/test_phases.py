@@ -111,3 +111,28 @@ def test_a_range_of_any_name_is_a_part_of_preprocess_where_it_began_inside(sourc
     ranges = phase_summary(source(steps=steps, phases=phases, spans=spans)).ranges.set_index("name")
     assert ranges["p50_ns"].to_dict() == {"gather": 60, "log": 120, "admit": 100}
     assert ranges["share"].fillna(-1).to_dict() == {"gather": 0.6, "log": 0.2, "admit": -1}
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_a_range_inside_its_own_name_is_counted_once(source, base: int) -> None:
+    # GIVEN a function that calls itself twice, and runs beside that on another lane
+    def span(step: int, start: int, end: int, lane: str = "host:main") -> dict:
+        times = {"start_ns": base + start, "end_ns": base + end}
+        return {"step": step, "name": "walk", "kind": "range", "lane": lane, **times}
+
+    spans = []
+    for step in range(2):
+        at = 1000 * step
+        spans += [span(step, at + 20, at + 30), span(step, at + 10, at + 40), span(step, at, at + 100)]
+        spans += [span(step, at + 200, at + 210), span(step, at + 20, at + 25, "host:other")]
+    steps = [{"step": number, "period_ns": 1000, "complete": True} for number in range(2)]
+    # THEN its time is that of the outermost calls
+    assert phase_summary(source(steps=steps, spans=spans)).ranges["p50_ns"].tolist() == [115]
+
+
+def test_what_of_the_periods_lies_in_phases(source) -> None:
+    steps = [{"step": number, "period_ns": 100 if number < 3 else None, "complete": True} for number in range(4)]
+    phases = [host("preprocess", number, 20) for number in range(4)]
+    phases += [host("forward", 1, 30), host("forward", 2, None)]
+    assert phase_summary(source(steps=steps, phases=phases)).covered == pytest.approx(90 / 300)
+    assert phase_summary(source(phases=phases)).covered is None

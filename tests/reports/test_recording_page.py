@@ -47,6 +47,24 @@ def test_shares_in_the_answer_are_of_all_periods_and_not_of_the_sum_of_medians(r
     assert "sample 500 µs (72.2 %), preprocess 300 µs (16.7 %)" in words
 
 
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [
+        (1, None),
+        (0.1, "The other 45.0 % of the time lies in no phase."),
+        (2, "Together that is 150 % of the time: phases nest, which they must not, and count twice."),
+    ],
+)
+def test_phases_that_do_not_add_up_are_told_in_the_answer(recordings, factor, words):
+    # GIVEN steps of 1 ms, half of it in `sample`, of which the probe sees a part, or which lies in another phase, too
+    recording = recordings(6)
+    phases = recording.tables["phases"]
+    sample = phases["name"] == "sample"
+    phases.loc[sample, "host_ns"] = (phases.loc[sample, "host_ns"] * factor).astype("Int64")
+    told = phase_words(gather_phases(recording))
+    assert words in told if words else "of the time" not in told
+
+
 def test_the_answers_carry_the_figures(recordings):
     text = render(recordings(6, copy_us=200), "text")
     assert "sample 500 µs (50.0 %), preprocess 300 µs (30.0 %)" in " ".join(text.split())
