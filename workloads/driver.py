@@ -15,11 +15,6 @@ StepTime = Callable[[StepDelta], int]
 """Virtual duration of a step, ns."""
 
 
-def assumed_step_time_ns(delta: StepDelta) -> int:
-    """4 ms + 0.03 ms a token + 0.01 ms a request: an assumption for replays without a machine, never a result."""
-    return 4_000_000 + 30_000 * delta.total_num_scheduled_tokens + 10_000 * len(delta.num_scheduled_tokens)
-
-
 @dataclass(frozen=True, slots=True)
 class StepShape:
     """What a step asks of a runner.
@@ -41,7 +36,7 @@ class StepShape:
     overlap: float | None
 
 
-def dry_run(workload: Workload, *, max_steps: int | None = None, step_time: StepTime | None = None) -> list[StepShape]:
+def dry_run(workload: Workload, *, step_time: StepTime | None = None) -> list[StepShape]:
     """Shapes of the steps that `workload` makes, in order; every covered request samples a fixed token.
 
     Token values do not influence the schedule unless a resumed prompt hits cached blocks, so the stream is the one
@@ -53,8 +48,6 @@ def dry_run(workload: Workload, *, max_steps: int | None = None, step_time: Step
         now = frozenset(delta.num_scheduled_tokens)
         shapes.append(shape_of(delta, before))
         before = now
-        if len(shapes) == max_steps:
-            break
     return shapes
 
 

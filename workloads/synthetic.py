@@ -10,10 +10,9 @@ import msgspec
 from ..errors import UsageError
 from .arrivals import AllAtOnce, ArrivalConfig, concurrency_of
 from .lengths import LengthConfig, Lengths
-from .requests import DEFAULT_SAMPLING, PrefixHashes, Request
+from .requests import PrefixHashes, Request
 from .scheduler import SchedulerConfig, token_limit
 from .seeds import generator
-from .step import SamplingParams
 from .traces import TraceResult
 from .workload import Workload
 
@@ -43,14 +42,7 @@ class Synthetic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise UsageError(f"workload: num_requests is {self.num_requests}; it must be at least 1")
 
 
-def synthetic_workload(
-    settings: Synthetic,
-    scheduler: SchedulerConfig,
-    *,
-    seed: int,
-    vocab_size: int,
-    sampling: SamplingParams = DEFAULT_SAMPLING,
-) -> Workload:
+def synthetic_workload(settings: Synthetic, scheduler: SchedulerConfig, *, seed: int, vocab_size: int) -> Workload:
     """Requests of `settings`: prompts, outputs, arrivals and prefixes each from a stream of their own.
 
     Independent draws on purpose: one draw for both lengths would make long prompts always have long answers.
@@ -69,8 +61,7 @@ def synthetic_workload(
             vocab_size,
             int(arrivals[index]),
             seed,
-            sampling,
-            prefixes[index],
+            prefix=prefixes[index],
         )
         for index in range(num)
     ]

@@ -7,8 +7,10 @@ from itertools import pairwise
 import pytest
 from stepscope.errors import UsageError
 from stepscope.workloads.driver import StepShape, deltas, dry_run
-from stepscope.workloads.regimes import PUBLISHED, REGIMES, build
+from stepscope.workloads.regimes import REGIMES, build
 from stepscope.workloads.workload import ForcedReset, Workload
+
+from .published_regimes import PUBLISHED
 
 SLUGS = (
     "steady", "alternating", "condense_storm", "mass_preempt", "forced_reset", "ping_pong", "thrash", "chunked",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from stepscope.errors import BrokenInvariant
 from stepscope.workloads.driver import dry_run
-from stepscope.workloads.regimes import PUBLISHED, build
+from stepscope.workloads.regimes import build
 from stepscope.workloads.step import StepResult
+
+from .published_regimes import PUBLISHED
 
 AHEAD = {"async_scheduling": True}
 ONE_BLOCK_SHORT = {"block_size": 4, "num_blocks": 15, "max_model_len": 16, "enable_prefix_caching": False}

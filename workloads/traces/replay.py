@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import UsageError
-from ..requests import DEFAULT_SAMPLING, PrefixHashes, Request
+from ..requests import PrefixHashes, Request
 from ..seeds import generator
-from ..step import SamplingParams
 from .formats import TraceFormat
 from .rows import RowSieve, TraceRow
 
@@ -68,9 +67,7 @@ class TraceResult:
     def __len__(self) -> int:
         return len(self.arrival_ns)
 
-    def requests(
-        self, *, vocab_size: int, seed: int = 0, sampling: SamplingParams = DEFAULT_SAMPLING
-    ) -> tuple[Request, ...]:
+    def requests(self, *, vocab_size: int, seed: int = 0) -> tuple[Request, ...]:
         """The replay as requests `t0`, `t1`, ... in order of arrival."""
         return tuple(
             Request(
@@ -80,8 +77,7 @@ class TraceResult:
                 vocab_size,
                 int(self.arrival_ns[index]),
                 seed,
-                sampling,
-                PrefixHashes(self.hash_block, self.hash_ids[index]) if self.hash_ids[index] else None,
+                prefix=PrefixHashes(self.hash_block, self.hash_ids[index]) if self.hash_ids[index] else None,
             )
             for index in range(len(self))
         )
