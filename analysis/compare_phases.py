@@ -143,21 +143,25 @@ def _minus(end: _Known, start: _Known, rows: LongArray) -> _Known:
 
 
 def _by_step(process: Process, name: str, column: str, rows: LongArray) -> _Known:
-    """A phase's value in each of the steps in `rows`: times of several uses are added up, the first start counts."""
+    """A phase's value in each of the steps in `rows`: times of several uses are added up, the first start counts; null
+    where one of several times is."""
     numbers = process.rows("steps").ints("step")[0][rows]
     phases: Columns = process.rows("phases")
     phases = phases[phases.matches("name", name)]
     (steps, _), (values, valid) = phases.ints("step"), phases.ints(column)
     order = np.argsort(numbers)
     place = np.searchsorted(numbers[order], steps)
-    found = valid & (place < len(numbers))
+    found = place < len(numbers)
     found &= np.where(found, numbers[order][np.minimum(place, len(numbers) - 1)] == steps, False)
+    known, lacking = np.zeros((2, len(numbers)), dtype=np.bool_)
+    lacking[order[place[found & ~valid]]] = True
+    found &= valid
     target = order[place[found]]
-    known = np.zeros(len(numbers), dtype=np.bool_)
     known[target] = True
     out = np.zeros(len(numbers), dtype=np.int64)
     if column in ("span_start_ns", "err_ns"):
         out[target[::-1]] = values[found][::-1]
     else:
         np.add.at(out, target, values[found])
+        known &= ~lacking
     return out, known

@@ -1,6 +1,7 @@
 """Which step of one recording is which of the other.
 
-Two recordings of ours are matched by step number. A capture of a run counts its steps from where it began: there the
+Two recordings of ours are matched by step number; warm-up and incomplete steps are left out, as from all figures of a
+recording. A capture of a run counts its steps from where it began: there the
 sequence of step lengths, which both sides saw, tells the shift between the two.
 
     recording   0:900  1:400  2:410  3:700  4:405
@@ -10,7 +11,7 @@ sequence of step lengths, which both sides saw, tells the shift between the two.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from ..errors import Incomparable
 from .columns import Columns, LongArray
 from .stats import median
+from .tables import counted_steps
 
 Matching = Literal["number", "length"]
 LENGTH_TOLERANCE_NS = 10_000
@@ -26,25 +28,40 @@ LENGTH_TOLERANCE = 0.02
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepPairs:
-    """`a` and `b` are row numbers of the two tables `steps`, pair by pair; `unmatched_*` are step numbers."""
+    """`a` and `b` are row numbers of the two tables `steps`, pair by pair; `unmatched_*` are step numbers; `left_out`
+    steps are warm-up or incomplete on either side."""
 
     by: Matching
     a: LongArray
     b: LongArray
     unmatched_a: tuple[int, ...]
     unmatched_b: tuple[int, ...]
+    left_out: int = 0
 
     def __len__(self) -> int:
         return len(self.a)
 
 
 def match_by_number(a: Columns, b: Columns) -> StepPairs:
-    """Steps of the same number. Raises Incomparable where no number is on both sides."""
+    """Counted steps of the same number. Raises Incomparable where no number is on both sides."""
     ours, theirs = a.ints("step")[0], b.ints("step")[0]
+    uncounted = np.union1d(ours[~counted_steps(a)], theirs[~counted_steps(b)])
     _, first, second = np.intersect1d(ours, theirs, return_indices=True)
     if not len(first):
         raise Incomparable(f"no step is on both sides: {_range(ours)} and {_range(theirs)}")
-    return _pairs("number", (a, b), first.astype(np.int64), second.astype(np.int64))
+    counted = ~np.isin(ours[first], uncounted)
+    if not counted.any():
+        raise Incomparable("no step that both sides have counts: all are warm-up or incomplete")
+    first, second = first[counted].astype(np.int64), second[counted].astype(np.int64)
+    found = _pairs("number", (a, b), first, second)
+    return replace(
+        found, left_out=len(uncounted), unmatched_a=_without(found.unmatched_a, uncounted),
+        unmatched_b=_without(found.unmatched_b, uncounted),
+    )  # fmt: skip
+
+
+def _without(numbers: tuple[int, ...], uncounted: LongArray) -> tuple[int, ...]:
+    return tuple(number for number in numbers if number not in uncounted)
 
 
 def match_by_length(a: Columns, b: Columns) -> StepPairs:

@@ -80,6 +80,8 @@ def _unmatched(found: Comparison) -> str:
             ("A's", "B", found.steps.unmatched_a), ("B's", "A", found.steps.unmatched_b)
         ) if numbers
     ]  # fmt: skip
+    if found.steps.left_out:
+        texts.append(f"Left out, as warm-up or incomplete on either side: {count(found.steps.left_out)}.")
     return " ".join(texts) or "None is without a partner."
 
 

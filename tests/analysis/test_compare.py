@@ -61,11 +61,40 @@ def changed(found, **values):
     return Recording(msgspec.structs.replace(found.meta, **values), found.tables)
 
 
+def test_a_phase_that_was_left_once_has_no_sum():
+    # GIVEN a phase that an exception left and that was tried again, in one step of one side
+    sides = [recording(), recording()]
+    phases = sides[0].tables["phases"]
+    again = phases[phases["step"] == 2].assign(host_ns=pd.NA)
+    sides[0].tables["phases"] = pd.concat([again, phases], ignore_index=True).astype(phases.dtypes)
+    # THEN that step is no pair of times
+    (forward,) = [own for own in compare(*sides).figures if (own.name, own.figure) == ("forward", "host_ns")]
+    assert forward.n == 5
+
+
 class TestMatching:
     def test_by_number_names_what_has_no_partner(self):
         pairs = match_by_number(steps([5, 6, 7]), steps([5, 6, 7], first=2))
         assert (pairs.a.tolist(), pairs.b.tolist()) == ([2], [0])
         assert (pairs.unmatched_a, pairs.unmatched_b) == ((0, 1), (3, 4))
+
+    def test_warmup_and_incomplete_steps_are_left_out(self):
+        # GIVEN a first step to warm up, on both sides, and one that an exception left, on one side
+        sides = [recording(numbers=range(5)), recording(numbers=range(6), longer=10 * US)]
+        for side in sides:
+            side.tables["steps"].loc[0, ["warmup", "end_ns"]] = [True, 10**9]
+        sides[1].tables["steps"].loc[3, ["complete", "end_ns"]] = [False, sides[1].tables["steps"].loc[3, "start_ns"]]
+        # THEN neither is a pair, nor without a partner
+        found = compare(*sides)
+        assert (len(found.steps), found.steps.left_out, found.steps.unmatched_b) == (3, 2, (5,))
+        length = found.figures[0]
+        assert (length.n, length.delta_p10_ns, length.delta_p90_ns) == (3, 10 * US, 10 * US)
+
+    def test_of_steps_that_do_not_count_nothing_is_said(self):
+        side = recording()
+        side.tables["steps"]["warmup"] = True
+        with pytest.raises(Incomparable, match="all are warm-up or incomplete"):
+            compare(side, recording())
 
     @pytest.mark.parametrize(("first", "last"), [(0, 8), (3, 8), (0, 5), (2, 6)])
     def test_by_length_finds_where_a_capture_began(self, first, last):
