@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..instrumentation.environment import fingerprint
-from ..instrumentation.probe.native import native
+from ..instrumentation.probe.native import native, native_events
 from ..instrumentation.recording.registry import Value
 
 ENGINE = ("engine", "stepscope", "torch", "triton", "numpy", "python", "probe")
@@ -30,9 +30,15 @@ def identity(gpu: Mapping[str, Value] | None = None) -> dict[str, Value]:
         sampler = TelemetrySampler()
         gpu = sampler.environment()
         sampler.close()
-    probe = "C" if native() is not None else "Python"  # half of what a host's step costs the probe, or twice that
-    known = {**fingerprint(gpu), "engine": source_digest(), "probe": probe}
+    known = {**fingerprint(gpu), "engine": source_digest(), "probe": _probe_language()}
     return {name: known.get(name) for name in (*ENGINE, *MACHINE)}
+
+
+def _probe_language() -> str:
+    """What the probe is in: half of what a host's step costs it, or twice that."""
+    if native() is None:
+        return "Python"
+    return "C" if native_events() is not None else "C, events in Python"
 
 
 @functools.cache

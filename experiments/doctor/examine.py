@@ -111,8 +111,12 @@ def _probe() -> Finding:
 
     module, reason = native.look()
     if module is None:
-        mend = "it costs a step two to three times as much; a C compiler (cc) and Python's headers (Python.h) mend that"
-        return Finding("probe", "limited", f"in Python: {reason}", mend)
+        wanted = "C takes CPython on Linux, a compiler (cc), Python's headers (Python.h) and a cache of the user's own"
+        mend = f"unset {native.SWITCH}" if os.environ.get(native.SWITCH) == "0" else wanted
+        return Finding("probe", "limited", f"in Python, which costs a step about twice as much: {reason}", mend)
+    if native.native_events() is None:
+        found = f"in C ({module.__file__}), events in Python: {native.EVENTS_SWITCH} is 0"
+        return Finding("probe", "limited", found, f"unset {native.EVENTS_SWITCH}")
     return Finding("probe", "ok", f"in C ({module.__file__})")
 
 

@@ -144,7 +144,7 @@ static PyObject *notes_new(PyTypeObject *type, PyObject *values, PyObject *names
         return NULL;
     self->ledger = Py_NewRef(ledger);
     self->many = many;
-    self->scopes = PyList_New(0);
+    self->scopes = PySet_New(NULL);
     if (self->scopes == NULL)
         Py_CLEAR(self);
     return (PyObject *)self;

@@ -88,6 +88,12 @@ static int call_traverse(PyObject *object, visitproc visit, void *arg)
     return 0;
 }
 
+/* In a class it is a method of its objects, as a function is. */
+static PyObject *call_get(PyObject *object, PyObject *owner, PyObject *type)
+{
+    return owner == NULL || owner == Py_None ? Py_NewRef(object) : PyMethod_New(object, owner);
+}
+
 /* The collector clears none of it: a call does not change, so a cycle that it is in is broken elsewhere, and whoever is
    collected with it may call it until the end. */
 static void call_free(PyObject *object)
@@ -106,12 +112,14 @@ static void call_free(PyObject *object)
 static PyMemberDef call_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(TimedCall, vectorcall), READONLY, NULL}, {NULL}};
 static PyType_Slot call_slots[] = {
-    {Py_tp_call, PyVectorcall_Call}, {Py_tp_members, call_members}, {Py_tp_traverse, call_traverse},
-    {Py_tp_dealloc, call_free}, {0, NULL},
+    {Py_tp_call, PyVectorcall_Call}, {Py_tp_members, call_members}, {Py_tp_descr_get, call_get},
+    {Py_tp_traverse, call_traverse}, {Py_tp_dealloc, call_free}, {0, NULL},
 };
 static PyType_Spec call_spec = {
     "hot_path.TimedCall", sizeof(TimedCall), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, call_slots};
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR |
+        Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    call_slots};
 
 /* timed(notes, function, scope, mark): `function`, noted at each call; `mark` is called at its borders, unless None. */
 static PyObject *timed(PyObject *module, PyObject *values)
@@ -119,7 +127,7 @@ static PyObject *timed(PyObject *module, PyObject *values)
     PyObject *notes, *function, *scope, *mark;
     if (!PyArg_ParseTuple(values, "O!OOO", notes_type, &notes, &function, &scope, &mark))
         return NULL;
-    if (PyList_Append(((Notes *)notes)->scopes, scope))
+    if (PySet_Add(((Notes *)notes)->scopes, scope))
         return NULL;
     TimedCall *made = PyObject_GC_New(TimedCall, call_type);
     if (made == NULL)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from stepscope.experiments.doctor import examine as doctor
+from stepscope.experiments.identity import identity
+from stepscope.instrumentation.probe.native import EVENTS_SWITCH, SWITCH, look, native
 
 
 def test_every_gap_comes_with_a_mend(tmp_path: Path) -> None:
@@ -22,6 +24,29 @@ def test_the_bundled_calibration_is_named(tmp_path: Path) -> None:
     (found,) = [finding.found for finding in doctor.examine(tmp_path) if finding.name == "calibration"]
     assert "H200" in found
     assert "llama-1b" in found
+
+
+@pytest.mark.skipif(native() is None, reason="no C compiler, or no Python.h")
+@pytest.mark.parametrize(
+    ("switch", "language", "found"),
+    [
+        (None, "C", "in C ("), (EVENTS_SWITCH, "C, events in Python", f"events in Python: {EVENTS_SWITCH} is 0"),
+        (SWITCH, "Python", f"{SWITCH} is 0"),
+    ],
+)  # fmt: skip
+def test_what_the_probe_is_in_and_the_switch_that_has_it_so_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, switch: str | None, language: str, found: str
+) -> None:
+    monkeypatch.delenv(EVENTS_SWITCH, raising=False)
+    if switch:
+        monkeypatch.setenv(switch, "0")
+    look.cache_clear()
+    (said,) = [finding for finding in doctor.examine(tmp_path) if finding.name == "probe"]
+    told = identity({})["probe"]
+    look.cache_clear()
+    assert (said.verdict, told) == ("limited" if switch else "ok", language)
+    assert found in said.found
+    assert said.mend == (f"unset {switch}" if switch else "")
 
 
 def test_a_full_disk_and_a_closed_folder_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

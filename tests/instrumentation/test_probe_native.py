@@ -12,9 +12,8 @@ from types import SimpleNamespace
 import pytest
 from stepscope.instrumentation.clock import MonotonicClock
 from stepscope.instrumentation.probe import Ledger, Probe
-from stepscope.instrumentation.probe import native as native_module
 from stepscope.instrumentation.probe import probe as probe_module
-from stepscope.instrumentation.probe.native import SWITCH, look, native
+from stepscope.instrumentation.probe.native import native
 from stepscope.instrumentation.probe.step import STEP_FIGURES
 
 from .probe_fakes import FakeMarks
@@ -323,52 +322,31 @@ def test_a_step_in_c_is_made_by_its_probe_alone_and_keeps_what_python_sets(monke
             native().steps(kind, SimpleNamespace(noted=[], warmup=False))
 
 
-def test_without_a_compiler_it_is_done_in_python_and_why_is_said(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.delenv(SWITCH, raising=False)
-    monkeypatch.setenv("CC", "false")
-    assert look.__wrapped__() == (None, "false failed: 1")
-    monkeypatch.setenv("CC", "no-such-compiler")
-    assert "no-such-compiler" in look.__wrapped__()[1]
-    assert list(tmp_path.glob("stepscope/*")) == []
+@pytest.mark.parametrize("way", [pytest.param("native", marks=needs_compiler), "python"])
+def test_in_a_class_a_timed_function_is_a_method(monkeypatch, way):
+    class Stage:
+        def work(self, value):
+            return self, value
+
+    probe, stage = make(monkeypatch, way, Marks()), Stage()
+    Stage.work = probe.timed("work", Stage.work)
+    Stage.phase = probe.timed_phase("phase", Stage.work)
+    assert stage.work(1) == getattr(stage, "work")(1) == Stage.work(stage, 1) == stage.phase(value=1) == (stage, 1)  # noqa: B009
+    assert [row[2] for row in probe.ledger.rows["spans"]] == ["work"] * 4 + ["phase"]
 
 
-def test_without_a_home_it_is_done_in_python(monkeypatch):
-    # GIVEN a user without a home, as containers have them
-    def nowhere():
-        raise RuntimeError("Could not determine home directory.")
+@pytest.mark.parametrize("way", [pytest.param("native", marks=needs_compiler), "python"])
+def test_what_is_timed_again_and_again_is_not_kept(monkeypatch, way):
+    probe = make(monkeypatch, way, Marks())
 
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.delenv(SWITCH, raising=False)
-    monkeypatch.setattr(native_module.Path, "home", nowhere)
-    assert look.__wrapped__() == (None, "Could not determine home directory.")
+    def calls(count):
+        for _ in range(count):
+            probe.timed("a", len)([])
+            probe.timed_phase("a", len)([])
+            probe.noted.take()
+        gc.collect()
+        return sys.getallocatedblocks()
 
-
-@needs_compiler
-def test_a_damaged_library_is_compiled_again(monkeypatch, tmp_path):
-    # GIVEN a cache whose library was cut off, emptied, or changed in one bit
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(native_module, "_compile", lambda target: target.write_bytes(b"library"))
-    library = native_module._compiled()
-    whole = library.read_bytes()
-    flipped = bytes([whole[0] ^ 1]) + whole[1:]
-    for damaged in (b"", whole[:3], whole[:-1], flipped, whole + b"x"):
-        library.write_bytes(damaged)
-        assert native_module._compiled().read_bytes() == whole
-    # AND with one that is not to be loaded it is not done in Python without a word, but compiled
-    monkeypatch.undo()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    library.write_bytes(whole[:3])
-    assert look.__wrapped__()[0] is not None
-    assert library.stat().st_size > 10_000
-
-
-@needs_compiler
-def test_it_is_compiled_once(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert look.__wrapped__()[0] is not None
-    monkeypatch.setenv("CC", "false")
-    assert look.__wrapped__()[0] is not None
-    assert len(list(tmp_path.glob("stepscope/*"))) == 1
-    monkeypatch.setenv(SWITCH, "0")
-    assert look.__wrapped__() == (None, f"{SWITCH} is 0")
+    calls(10)
+    before = calls(1)
+    assert calls(1000) - before < 100
