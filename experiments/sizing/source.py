@@ -113,9 +113,11 @@ def _dry(tree: dict[str, Any], name: str, watch: SizesWatch, device: str | None)
     how = f"modelled: scheduler only, {OUTSIDE_NS // 1000} us a step outside the decoder"
     costs = costs_on(device or tree.get("device"), spec.runner, costs)
     measured = f"calibration {spec.calibration}, shape {spec.cost_model}, measured in graphs"
-    facts = (("steps", f"a dry run of {name}{part}, {how}"), ("times", f"{measured} {_attention(costs)}"))
+    facts = [("steps", f"a dry run of {name}{part}, {how}"), ("times", f"{measured} {_attention(costs)}")]
+    if workload.notes:
+        facts.insert(1, ("workload", "; ".join(workload.notes)))
     return SizesSource(
-        stream=stream, costs=costs, calibration=table, config=spec.runner, facts=facts, tree=tree,
+        stream=stream, costs=costs, calibration=table, config=spec.runner, facts=tuple(facts), tree=tree,
         lasts_steps=measured_steps(spec.measure, spec.device),
     )  # fmt: skip
 
@@ -147,8 +149,8 @@ def _recorded(path: Path, runner: Mapping[str, Any], asked: CostsAsked) -> Sizes
 
 
 def _attention(costs: SizesCosts) -> str:
-    longer = " but for what it takes longer in larger ones"
-    return "without attention" + longer * (costs.sized is not None)
+    added = ", plus what attention adds in larger graphs"
+    return "without attention" + added * (costs.sized is not None)
 
 
 def _tree(recording: Recording) -> dict[str, Any] | None:

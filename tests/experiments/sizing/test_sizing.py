@@ -76,7 +76,7 @@ def test_what_attention_takes_longer_is_left_to_devices_that_have_one(spec, bend
     # THEN it counts on the real device alone
     dearer = on_gpu.arms[0].step_mean_ns - on_sim.arms[0].step_mean_ns
     assert 0 < dearer <= 100_000
-    assert dict(on_gpu.facts)["times"].endswith("without attention but for what it takes longer in larger ones")
+    assert dict(on_gpu.facts)["times"].endswith("without attention, plus what attention adds in larger graphs")
     assert to_sim.arms == on_sim.arms
     assert {dict(found.facts)["times"][-17:] for found in (on_sim, to_sim, drafts)} == {"without attention"}
     # AND the same steps are judged: it does not change when they come
@@ -177,6 +177,14 @@ def test_requests_that_arrive_by_the_clock_make_the_same_steps_on_a_slow_host(tm
     # THEN every held-out step is run by both lists, and saves what was predicted
     assert measured.steps == predicted.steps > 8
     assert measured.mean_ns == pytest.approx(predicted.mean_ns, abs=2)
+
+
+def test_rows_of_a_trace_that_are_left_out_are_told(tmp_path):
+    # GIVEN a trace with a row that is none
+    rows = [f"2023-11-16 18:15:{second:02d}.5,30,8" for second in range(40, 50)]
+    trace = tmp_path / "torn.csv"
+    trace.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows, "2023-11-16 18:16"]) + "\n")
+    assert "1 rows skipped: malformed" in dict(find_sizes(SizesRequest(path=trace, budget=4)).facts)["workload"]
 
 
 @pytest.mark.parametrize(
