@@ -18,9 +18,9 @@ ERRORS = (ValueError, KeyboardInterrupt, OSError)
 AROUND = ("call", "call_phase", "use", "use_phase", "step", "caught")
 ALONE = (
     "note", "note_later", "read", "take", "fail", "fire", "break_mark", "enter", "leave", "begin", "end", "hold",
-    "arrive", "be_silent", "warm_up",
+    "arrive", "be_silent", "warm_up", "write",
 )  # fmt: skip
-TIMES = {"spans": (5, 6), "phases": (2,), "steps": (1, 2, 3 + STEP_FIGURES.index("latency_ns"))}
+TIMES = {"spans": (5, 6), "phases": (2,), "steps": (1, 2, 3 + STEP_FIGURES.index("latency_ns")), "waits": ()}
 
 
 class BreakingMarks(FakeMarks):
@@ -122,6 +122,9 @@ class Engine:
 
     def warm_up(self, at):
         self.probe.warmup = at == 0
+
+    def write(self, at):
+        self.probe.ledger.add("waits", at)
 
 
 def without_times(rows):
