@@ -26,7 +26,7 @@ def diff(
         Path | None, typer.Option("--output", "--out", "-o", metavar="FILE", help="Where to. [default: stdout]")
     ] = None,
     agree: Annotated[
-        bool, typer.Option("--agree", help="End with 1 where two views of one run differ by more than err.")
+        bool, typer.Option("--agree", help="End with 1 where two views of one run differ by more than err, with 5 where none was judged.")
     ] = False,
 ) -> int:
     """Lay two recordings side by side, phase by phase and copies by kind; judge two views of one run.
@@ -37,4 +37,4 @@ def diff(
 
     found = diffing.diff(a, b, format_.value, output)
     typer.echo(found.text, nl=False)
-    return diffing.DISAGREE if agree and found.agrees is False else 0
+    return diffing.agreement(a, b, found) if agree else 0

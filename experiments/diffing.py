@@ -33,6 +33,15 @@ def diff(a: Path, b: Path, format_: Format, output: Path | None = None) -> Diffe
     return _told(found, f"{_name(a)} and {_name(b)}", format_, output)
 
 
+def agreement(a: Path, b: Path, found: Diffed) -> int:
+    """The exit code for who asked whether they agree. Raises Incomparable where nothing was judged: that is no yes."""
+    if found.agrees is None:
+        raise Incomparable(
+            f"{a} and {b}: --agree: nothing was judged, which takes two views of one run: a recording and its capture"
+        )
+    return 0 if found.agrees else DISAGREE
+
+
 def diff_recordings(a: Recording, b: Recording, name: str) -> Diffed:
     """The same of two recordings at hand, as text."""
     return _told(compare(a, b), name, "text", None)

@@ -79,3 +79,10 @@ def test_runs_of_different_work_are_told_before_their_times(perf):
 def test_what_is_no_recording_ends_with_two(perf, tmp_path):
     assert perf("diff", OWN, tmp_path / "nothing").code == 2
     assert perf("diff", OWN, tmp_path).code == 2
+
+
+def test_two_runs_do_not_agree_because_nobody_judged_them(perf):
+    asked, plain = perf("diff", OWN, OWN, "--agree"), perf("diff", OWN, OWN)
+    assert (asked.code, plain.code) == (5, 0)
+    assert "--agree: nothing was judged" in asked.err
+    assert asked.out == plain.out
