@@ -70,9 +70,9 @@ def report_of_capture(path: Path, format_: Format, part: Selection = ALL) -> str
 
 def report_of_part(tables: Tables, meta: RecordingMeta, format_: Format, name: str, part: Selection = ALL) -> str:
     """The same of tables that are there: a Capture's, or those of the Recording that it became."""
-    chosen = part.of(tables) if part else tables
+    chosen, whole = (part.of(tables), part.whole(tables)) if part else (tables, None)
     called = f"{name}, {part}" if part else name
-    return render_capture(capture_figures(chosen, meta), format_, name=called, tables=chosen)
+    return render_capture(capture_figures(chosen, meta, whole), format_, name=called, tables=chosen)
 
 
 def stem(path: Path) -> str:

@@ -66,12 +66,17 @@ class CaptureFigures:
 _NOT_FACTS = ("absent", "steps_from", "phase_maps", "index_building")
 
 
-def capture_figures(tables: Tables, meta: RecordingMeta) -> CaptureFigures:
-    """`tables` by name: those of a `Capture` (Arrow), or the frames of the Recording that it became."""
+def capture_figures(tables: Tables, meta: RecordingMeta, whole: Tables | None = None) -> CaptureFigures:
+    """`tables` by name: those of a `Capture` (Arrow), or the frames of the Recording that it became; or a part of them,
+    with `Selection.whole` beside it, of which is asked what the capture lacks: calls that launched on other devices
+    left no row in the part.
+    """
     rows = gather(tables, meta)
     launches = launches_of(rows)
-    lacks = lacks_of(rows, launches)
-    unseen, lost = unseen_work(rows, launches, lacks), lost_work(rows, launches, lacks)
+    everything = rows if whole is None else gather(whole, meta)
+    calls = launches if whole is None else launches_of(everything)
+    lacks = lacks_of(everything, calls)
+    unseen, lost = unseen_work(everything, calls, lacks), lost_work(everything, calls, lacks)
     facts = {key: value for key, value in meta.configuration.items() if key not in _NOT_FACTS and value is not None}
     return CaptureFigures(
         source=meta.source, facts=facts, environment=meta.environment,

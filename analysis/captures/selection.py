@@ -35,6 +35,18 @@ class Selection:
         """`tables`, those of a Capture or a Recording, without the rows of others. Raises UsageError that names what
         there is, where nothing is left.
         """
+        chosen = self.whole(tables)
+        if self.device is None:
+            return chosen
+        kept = {
+            name: _is_device(chosen, name, self.device) | _is_device(chosen, name, None) for name in _WITH_DEVICES
+        }
+        return _filtered(chosen, kept)
+
+    def whole(self, tables: Tables) -> Tables:
+        """`tables` with all that the processes did which `of` keeps, on other devices as well: only that tells whether
+        their calls left no work. Raises UsageError as `of` does.
+        """
         keys, process = processes_of(tables, _TABLES)
         kept = {name: self._of_rank(keys)[process[name]] for name in _TABLES}
         if self.rank is not None and not any(mask.any() for mask in kept.values()):
@@ -47,11 +59,7 @@ class Selection:
         if not able.any():
             there = {text for name in ("spans", "copies") for text in _devices(tables, name, kept[name])}
             raise UsageError(f"--device {self.device}: {self._where} has no work on it; {_there('device', there)}")
-        for name in _TABLES:
-            kept[name] &= able[process[name]]
-        for name in _WITH_DEVICES:
-            kept[name] &= _is_device(tables, name, self.device) | _is_device(tables, name, None)
-        return _filtered(tables, kept)
+        return _filtered(tables, {name: kept[name] & able[process[name]] for name in _TABLES})
 
     @property
     def _where(self) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import pytest
 from stepscope.analysis.captures.figures import capture_figures
 from stepscope.analysis.captures.selection import Selection
 from stepscope.errors import UsageError
+from stepscope.experiments.importing import report_of_part
 from stepscope.instrumentation.sources import read_capture
 from stepscope.reports import render_capture
 
@@ -57,6 +59,26 @@ def test_a_process_with_two_devices_keeps_its_calls(export):
     found = capture_figures(Selection(device="1").of(capture.tables), capture.meta)
     assert [(own.device, own.kernels) for own in found.devices] == [("1", 1)]
     assert [own.n for own in found.calls] == [2]
+
+
+def test_what_calls_launched_on_another_device_is_not_lost(export):
+    # GIVEN a process that computes on device 0 and copies on device 1
+    export.call(0, 1_000, "cudaLaunchKernel_v7000", correlation=1)
+    export.call(2_000, 3_000, "cudaMemcpyAsync_v3020", correlation=2)
+    export.kernel(500, 9_000, correlation=1, device=0)
+    export.copy(2_500, 8_000, correlation=2, device=1)
+    export.copy(9_500, 9_600, correlation=2, device=1)
+    capture = read_capture(export.path)
+    whole = {own.device: own for own in capture_figures(capture.tables, capture.meta).devices}
+    # THEN what is told of either device alone is what the whole capture tells of it: nothing is missing there
+    for device in "01":
+        found = told_of_part(Selection(device=device), capture)
+        assert found["devices"] == [json.loads(json.dumps(asdict(whole[device])))]
+        assert not any("launched kernels" in own["because"] for own in found["cannot_say"])
+
+
+def told_of_part(part, capture):
+    return json.loads(report_of_part(capture.tables, capture.meta, "json", "it", part))["content"]
 
 
 def test_a_rank_of_two_that_number_their_devices_alike(kineto, made):
