@@ -26,7 +26,10 @@ def diff(
         Path | None, typer.Option("--output", "--out", "-o", metavar="FILE", help="Where to. [default: stdout]")
     ] = None,
     agree: Annotated[
-        bool, typer.Option("--agree", help="End with 1 where two views of one run differ by more than err, with 5 where none was judged.")
+        bool,
+        typer.Option(
+            "--agree", help="End with 1 where two views of one run differ by more than err, with 5 where none was judged."
+        ),
     ] = False,
 ) -> int:
     """Lay two recordings side by side, phase by phase and copies by kind; judge two views of one run.
