@@ -132,27 +132,29 @@ def _clip(values: npt.NDArray[np.float64] | Lengths, low: int, high: int) -> Len
 def _read_column(path: Path, column: str | None) -> Lengths:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
+            reader = csv.reader(file)
+            rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
     except OSError as error:
         raise UsageError(f"lengths empirical: {path}: {error.strerror or error}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"lengths empirical: {path}: no text file of lengths ({error})") from error
-    position, first = 0, 1
+    position, width = 0, 1
     if column is not None:
-        header = rows.pop(0) if rows else []
+        _, header = rows.pop(0) if rows else (0, [])
         if column not in header:
             raise UsageError(f"lengths empirical: {path}: no column {column!r}; it has {', '.join(header) or 'none'}")
-        position, first = header.index(column), 2
-    values = [_length(path, first + index, row, position) for index, row in enumerate(rows)]
+        position, width = header.index(column), len(header)
+    # a row of another width is torn, or has commas in its numbers: "1,087" is not 1
+    values = [_length(path, line, row, row[position] if len(row) == width else "") for line, row in rows]
     if not values:
         raise UsageError(f"lengths empirical: {path}: no lengths in it")
     return np.array(values, dtype=np.int64)
 
 
-def _length(path: Path, line: int, row: list[str], position: int) -> int:
+def _length(path: Path, line: int, row: list[str], cell: str) -> int:
     try:
-        value = int(row[position])
-    except (ValueError, IndexError):
+        value = int(cell)
+    except ValueError:
         value = 0
     if not 1 <= value <= MAX_TOKENS:
         raise UsageError(

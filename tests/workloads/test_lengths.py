@@ -84,6 +84,8 @@ def test_empirical_draws_what_the_file_holds(tmp_path: Path) -> None:
         ("", None, "no lengths in it"),
         ("a,b\n1,2\n", "c", "no column 'c'; it has a, b"),
         ("a,b\n1\n", "b", "line 2: '1' is no length"),
+        ("12\n1,087\n", None, "line 2: '1,087' is no length"),
+        ("a,b\nx,12\nx,1,087\n", "b", "line 3: 'x,1,087' is no length"),
     ],
 )
 def test_an_unfit_file_is_named_with_its_line(tmp_path: Path, text: str, column: str | None, words: str) -> None:
