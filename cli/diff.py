@@ -28,7 +28,8 @@ def diff(
     agree: Annotated[
         bool,
         typer.Option(
-            "--agree", help="End with 1 where two views of one run differ by more than err, with 5 where none was judged."
+            "--agree",
+            help="End with 1 where two views of one run differ by more than err, with 5 where nothing was judged.",
         ),
     ] = False,
 ) -> int:
