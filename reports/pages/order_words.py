@@ -22,6 +22,11 @@ _COPY = {
     "exposed": "the whole copy is exposed (first - skip: {left} of {copy}, {part})",
     "hidden": "the copy is hidden (first - skip: {left} of {copy}, {part})",
     "partly": "{left} of the copy's {copy} stay exposed ({part})",
+    "call": (
+        "without the copy {left} are saved (first - skip), most of it the host's call for it ({call} by the replay) and"
+        " not the copy's {copy}"
+    ),
+    "unresolved": "how much of the copy is exposed is not resolved (first - skip: {left} of {copy})",
     "unknown": "how much of the copy is exposed was not measured",
 }
 
@@ -69,7 +74,7 @@ def sentence(verdict: OrderVerdict) -> str:
     part = verdict.exposed_share
     shown = {
         "gain": _time(verdict.last_minus_first_ns), "left": _time(verdict.first_minus_skip_ns),
-        "copy": _time(verdict.copy_ns), "part": "-" if part is None else percent(part),
+        "copy": _time(verdict.copy_ns), "call": _time(verdict.call_ns), "part": "-" if part is None else percent(part),
     }
     return f"{_ORDER[verdict.order].format(**shown)}; {_COPY[verdict.copy].format(**shown)}"
 

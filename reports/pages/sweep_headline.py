@@ -107,9 +107,11 @@ def _copy(sweep: SweepView, paired: pd.DataFrame) -> str:
 
 def _untold(sweep: SweepView) -> str:
     """Why the exposure is not known at the other points, if there are some."""
-    if all(point.metrics.get("exposed_p50_ns") is not None for point in sweep.measured):
+    untold = sum(point.metrics.get("exposed_p50_ns") is None for point in sweep.measured)
+    if not untold:
         return ""
-    return f" Elsewhere it cannot, mostly: {_why_not(sweep, 'exposed_p50_ns')}."
+    where = "At the other point" if untold == 1 else f"At the other {count(untold)} points"
+    return f" {where} it cannot be told, mostly because: {_why_not(sweep, 'exposed_p50_ns')}."
 
 
 def _order(paired: pd.DataFrame) -> str:
@@ -124,17 +126,26 @@ def _order(paired: pd.DataFrame) -> str:
             " What the commit order is worth, separate runs or a single launch do not tell: its orders have to take"
             " turns in one process, in several launches (--param interleave=commit_order --param repeats=5)."
         )
-    values, longer, shorter = floats(paired, "last_minus_first_ns")[0], judged & (low > 0), judged & (high < 0)
-    parts = [
-        f"{word} in {int(which.sum())} ({_range([float(value) for value in values[which]], duration)})"
-        for word, which in (("longer", longer), ("shorter", shorter)) if which.any()
-    ]
-    if unresolved := int((judged & ~longer & ~shorter).sum()):
-        parts.append(f"neither for certain in {unresolved}")
-    return (
-        f" Of the {int(judged.sum())} settings whose orders took turns, committing the table last instead of first"
-        f" makes the period {', '.join(parts)} (95 % intervals over launches)."
-    )
+    means = floats(paired, "last_minus_first_ns")[0]
+    turns = [(float(means[at]), float(low[at]), float(high[at])) for at in range(len(paired)) if judged[at]]
+    return _effect("Orders", "committing the table last instead of first", turns)
+
+
+def _effect(arms: str, change: str, turns: list[tuple[float, float, float]]) -> str:
+    """What `change` does to the period, of each setting's mean, low and high in ns: 95 % intervals over launches."""
+    moved = {
+        "lengthens": [mean for mean, low, _ in turns if low > 0],
+        "shortens": [-mean for mean, _, high in turns if high < 0],
+    }
+    parts = [f"{verb} it in {len(times)} ({_range(times, duration)})" for verb, times in moved.items() if times]
+    unresolved = len(turns) - sum(map(len, moved.values()))
+    said = f"{change} {', '.join(parts)}".replace(" it ", " the period ", 1)
+    if not parts:
+        said = f"whether {change} lengthens or shortens the period is not resolved"
+    elif unresolved:
+        said += f", and it is not resolved in {unresolved}"
+    settings = f"{count(len(turns))} setting{'s' if len(turns) > 1 else ''}"
+    return f" {arms} took turns in {settings}: {said} (95 % intervals over launches)."
 
 
 def _pinned(sweep: SweepView) -> str:
@@ -176,18 +187,7 @@ def _graphs(sweep: SweepView) -> str:
         (own.mean, own.low, own.high) for _, own in found.took_turns if own.low is not None and own.high is not None
     ]
     if judged:
-        longer = [mean for mean, low, _ in judged if low > 0]
-        shorter = [mean for mean, _, high in judged if high < 0]
-        parts = [
-            f"{word} in {len(values)} ({_range([abs(value) for value in values], duration)})"
-            for word, values in (("shorter", shorter), ("longer", longer)) if values
-        ]
-        if unresolved := len(judged) - len(longer) - len(shorter):
-            parts.append(f"neither for certain in {unresolved}")
-        return (
-            f" Of the {len(judged)} settings whose graph modes took turns, replay makes the period"
-            f" {', '.join(parts)} (95 % intervals over launches)."
-        )
+        return _effect("Graph modes", "replay", judged)
     return _unjudged(found)
 
 

@@ -57,3 +57,33 @@ def test_an_interval_that_holds_zero_resolves_nothing():
     assert order_verdict(row).order == "unresolved"
     assert "not resolved (last - first: 12.0 µs)" in sentence(order_verdict(row))
     assert order_verdict({**row, "last_minus_first_low_ns": 1.0}).order == "worth"
+
+
+def measured(gain, left, copy, free=None, uncalled=None):
+    """A row of arms that took turns; gain and left as (mean, low, high), all in us."""
+    named = (("last_minus_first", gain), ("first_minus_skip", left))
+    row = {f"{name}{end}_ns": 1e3 * of[at] for name, of in named for at, end in enumerate(("", "_low", "_high"))}
+    replayed = {} if free is None else {"exposed_step_ns": 1e3 * free, "commit_step_ns": 1e3 * uncalled}
+    return {**row, **replayed, "copy_ns": 1e3 * copy}
+
+
+@pytest.mark.parametrize(("row", "order", "shown"), [
+    # GIVEN differences whose intervals are wider than the copy is long
+    (measured((2.9, -52, 58), (51.5, -21, 124), 56.6), "unresolved", "unresolved"),
+    (measured((2.9, -52, 58), (3.0, -60, 66), 56.6), "unresolved", "unresolved"),
+    # narrow ones: of an H200, with two steps in flight
+    (measured((-4.5, -11.3, 2.3), (157, 152, 163), 151.4), "worth_nothing", "exposed"),
+    (measured((-2.2, -14.7, 10.3), (3.9, -15.9, 23.8), 154.3), "worth_nothing", "hidden"),
+    # the replay of a synchronous step: a free copy saves nothing, the call that is not made 53.9 us
+    (measured((2, -3, 4), (51.5, 45, 58), 56.6, 0, 53.9), "worth_nothing", "call"),
+    (measured((2, -3, 4), (157, 152, 163), 151.4, 150, 156), "worth_nothing", "exposed"),
+])
+def test_intervals_and_the_call_decide_what_may_be_said(row, order, shown):
+    verdict = order_verdict(row)
+    assert (verdict.order, verdict.copy) == (order, shown)
+    assert ("the whole copy is exposed" in sentence(verdict)) == (shown == "exposed")
+
+
+def test_a_call_is_told_with_its_time():
+    said = sentence(order_verdict(measured((2, -3, 4), (51.5, 45, 58), 56.6, 0, 53.9)))
+    assert "51.5 µs are saved (first - skip), most of it the host's call for it (53.9 µs by the replay)" in said

@@ -39,7 +39,7 @@ def test_turns_in_several_launches_have_an_interval() -> None:
     assert found.high is not None
     assert found.high < 0
     text = said(*points)
-    assert "Of the 1 settings whose graph modes took turns, replay makes the period shorter in 1 (31.0 µs)" in text
+    assert "Graph modes took turns in 1 setting: replay shortens the period in 1 (31.0 µs)" in text
 
 
 def test_turns_in_one_launch_have_none() -> None:

@@ -119,8 +119,13 @@ def test_metric_names_carry_their_units():
 @pytest.mark.parametrize(("arms", "said"), [
     ([(319_000, None, None), (-3_850, None, None)], "separate runs or a single launch do not tell"),
     ([(5_000, 4_000, 6_000), (1_000, -500, 2_500), (319_000, None, None)],
-     "Of the 2 settings whose orders took turns, committing the table last instead of first makes the period"
-     " longer in 1 (5.00 µs), neither for certain in 1 (95 % intervals over launches)."),
+     "Orders took turns in 2 settings: committing the table last instead of first lengthens the period in 1 (5.00 µs),"
+     " and it is not resolved in 1 (95 % intervals over launches)."),
+    ([(3_000, -52_000, 58_000)],
+     "Orders took turns in 1 setting: whether committing the table last instead of first lengthens or shortens the"
+     " period is not resolved (95 % intervals over launches)."),
+    ([(-5_000, -6_000, -4_000), (7_000, 6_000, 8_000)],
+     "committing the table last instead of first lengthens the period in 1 (7.00 µs), shortens it in 1 (5.00 µs)"),
 ])
 def test_the_headline_tells_an_order_from_intervals_only(sweeps, arms, said):
     names = ("last_minus_first_ns", "last_minus_first_low_ns", "last_minus_first_high_ns")
@@ -139,7 +144,7 @@ def test_a_headline_counts_only_points_whose_exposure_is_known() -> None:
     points = (SweepPoint("a", {"k": 1}, metrics=known), SweepPoint("b", {"k": 2}, metrics=short, reasons=why))
     text = " ".join(render_sweep(SweepView("s", points), "text").split())
     assert "In all 1 points where it can be told (of 2) the copy is hidden completely: copies of 90.0 µs." in text
-    assert "Elsewhere it cannot, mostly: copy shorter than 4 times its error." in text
+    assert "At the other point it cannot be told, mostly because: copy shorter than 4 times its error." in text
 
 
 @pytest.mark.parametrize(("in_flight", "said"), [
