@@ -87,8 +87,8 @@ def write_page(target: Path, text: str) -> None:
 
 
 def _is_capture(path: Path) -> bool:
-    """Files of ours are JSON too, which is what a Kineto trace is known by: their names come first. A folder with traces
-    and nothing of ours holds the ranks of one run."""
+    """Files of ours are JSON too, which is what a Kineto trace is known by: their names come first. A folder with
+    traces and nothing of ours holds the ranks of one run."""
     if path.is_dir():
         ours = (path / "plan.json").exists() or _is_recording(path) or _recordings(path)
         return not ours and holds_traces(path)

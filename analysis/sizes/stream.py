@@ -56,6 +56,11 @@ class SizesStream:
         """The steps in the places `first` to `end`; nothing is left out of a part."""
         return SizesStream(self.tokens[first:end], self.numbers[first:end], 0)
 
+    def numbered(self, numbers: LongArray) -> SizesStream:
+        """The steps of these numbers; nothing is left out of a part."""
+        kept = np.isin(self.numbers, numbers)
+        return SizesStream(self.tokens[kept], self.numbers[kept], 0)
+
 
 def sizes_stream(recording: TableSource) -> SizesStream:
     """The counted steps' dispatch decisions, process by process."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -31,6 +31,14 @@ from ...runner.state.input_batch import InputBatch
 from ...workloads.step import StepDelta
 
 
+class ForwardMarks(NamedTuple):
+    """begin, end   a clock's marks around a forward;  queued_ns   on the host's clock, when the device had it"""
+
+    begin: Any
+    end: Any
+    queued_ns: int
+
+
 class ForwardClock(Protocol):
     """Tells how long a forward took."""
 
@@ -40,13 +48,15 @@ class ForwardClock(Protocol):
         """Now, on the device or on the host."""
         ...
 
-    def time_ns(self, begin: Any, end: Any) -> int | None:
-        """Between two marks, once everything is over; None where it is not known."""
+    def time_ns(self, forward: ForwardMarks) -> int | None:
+        """Once everything is over; None where it is not known."""
         ...
 
 
 class DeviceClock:
-    """Marks behind what was enqueued."""
+    """Marks behind what was enqueued. A forward that came when the one ahead of it had ended has no time: the device
+    waited for the host, and the marks would count that.
+    """
 
     what = "device time of the forward"
 
@@ -57,12 +67,14 @@ class DeviceClock:
         """See ForwardClock."""
         return self._device.mark()
 
-    def time_ns(self, begin: Any, end: Any) -> int | None:
+    def time_ns(self, forward: ForwardMarks) -> int | None:
         """See ForwardClock."""
-        if begin is None or end is None:
+        if forward.begin is None or forward.end is None:
             return None
-        known = [self._device.resolve_mark(mark, 0) for mark in (begin, end)]
-        return None if known[0] is None or known[1] is None else known[1][0] - known[0][0]
+        begin, end = (self._device.resolve_mark(mark, 0) for mark in (forward.begin, forward.end))
+        if begin is None or end is None or begin[0] < forward.queued_ns:
+            return None
+        return end[0] - begin[0]
 
 
 class HostClock:
@@ -77,25 +89,32 @@ class HostClock:
         """See ForwardClock."""
         return self._now_ns()
 
-    def time_ns(self, begin: int, end: int) -> int:
+    def time_ns(self, forward: ForwardMarks) -> int:
         """See ForwardClock."""
-        return end - begin
+        return int(forward.end - forward.begin)
 
 
 @dataclass(frozen=True, slots=True)
 class BothTimes:
-    """What the forwards of the compared steps took with either list, in ns, in the order of the steps."""
+    """What the forwards of the compared steps took with either list, in ns, in the order of the steps.
+
+    steps    their numbers
+    untimed  how many more ran, of which a forward has no time
+    """
 
     ladder_ns: LongArray
     chosen_ns: LongArray
+    steps: LongArray
+    untimed: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Marks:
-    """Around the forward of each list; the same ones where both pad alike."""
+class _Compared:
+    """A step's forward with each list; the same one where both pad alike."""
 
-    ladder: tuple[Any, Any]
-    chosen: tuple[Any, Any]
+    step: int
+    ladder: ForwardMarks
+    chosen: ForwardMarks
 
 
 def room_for_both(config: RunnerConfig, lists: Sequence[Sequence[int]]) -> RunnerConfig:
@@ -123,6 +142,7 @@ class BothLists:
         self.uncaptured: dict[GraphKey, str] = runner.executor.uncaptured
         device = runner.device
         self.clock: ForwardClock = HostClock(device) if device.name == "cpu" else DeviceClock(device)
+        self._now_ns = device.clock.now_ns
         self._discarded = Ledger()
         limits = graph_limits(config, _all_sizes(lists))
         self._choosers = [
@@ -135,7 +155,7 @@ class BothLists:
         self._plans: list[ExecutionPlan] = []
         self._early: list[ExecutionPlan | None] = []
         self._first = first
-        self._found: list[_Marks] = []
+        self._found: list[_Compared] = []
         stages = cast(Any, runner)
         stages.dispatcher = stages.executor = self
 
@@ -165,19 +185,29 @@ class BothLists:
         self.clock.mark()  # the device's first mark behind other streams' work has none to give
         begin, marks = self.clock.mark(), {}
         for turn in turns:
-            hidden = self._forward(inputs, forwards[turn])
-            end = self.clock.mark()
-            marks[turn], begin = (begin, end), end
-        self._found.append(_Marks(marks[0], marks.get(1, marks[0])))
+            hidden, queued_ns = self._forward(inputs, forwards[turn])
+            marks[turn] = ForwardMarks(begin, self.clock.mark(), queued_ns)
+            begin = marks[turn].end
+        self._found.append(_Compared(inputs.step, marks[0], marks.get(1, marks[0])))
         return hidden
 
-    def _forward(self, inputs: StepInputs, forward: tuple[ExecutionPlan, Sequence[object]]) -> torch.Tensor:
+    def _forward(
+        self, inputs: StepInputs, forward: tuple[ExecutionPlan, Sequence[object]]
+    ) -> tuple[torch.Tensor, int]:
+        """Hidden states, and when the device had the forward: of one in pieces, which are enqueued while it runs, the
+        first.
+        """
         plan, metadata = forward
-        return self._executor.run(plan, inputs, metadata)
+        call_ns = self._now_ns()
+        hidden = self._executor.run(plan, inputs, metadata)
+        return hidden, self._now_ns() if plan.mode == "full" else call_ns
 
     def times(self) -> BothTimes:
         """Of the steps with times for both; when the device is done and its rows are written."""
-        pairs = [[self.clock.time_ns(*marks) for marks in (one.ladder, one.chosen)] for one in self._found]
-        known = [pair for pair in pairs if None not in pair]
-        times = np.array(known, dtype=np.int64).reshape(len(known), 2)
-        return BothTimes(times[:, 0], times[:, 1])
+        known: list[tuple[int, int, int]] = []
+        for one in self._found:
+            ladder, chosen = self.clock.time_ns(one.ladder), self.clock.time_ns(one.chosen)
+            if ladder is not None and chosen is not None:
+                known.append((one.step, ladder, chosen))
+        table = np.array(known, dtype=np.int64).reshape(len(known), 3)
+        return BothTimes(table[:, 1], table[:, 2], table[:, 0], len(self._found) - len(known))

@@ -154,8 +154,11 @@ def _run(
     found = measured_gain(source, SizesLists(view.chosen.sizes, ladder.sizes), request, rest, watch)
     if isinstance(found, str):
         return replace(view, why_not=found)
-    same = predicted_gain(view.chosen, ladder, rest.between(0, found.gain.steps), source.costs)
+    same = predicted_gain(view.chosen, ladder, rest.numbered(found.steps), source.costs)
     graphs = [found.captures.of(arm.sizes) for arm in (view.chosen, *view.arms)]
     if graphs[0].reason == NOT_CAPTURED:  # by this run
         graphs = list(view.graphs)
-    return replace(view, measured=(found.gain,), measured_as=found.what, same_steps=(same,), graphs=graphs)
+    facts = list(view.facts)
+    if found.untimed:
+        facts.append(("run", f"{found.untimed} more steps without a time: the device waited for the host"))
+    return replace(view, measured=(found.gain,), measured_as=found.what, same_steps=(same,), graphs=graphs, facts=facts)

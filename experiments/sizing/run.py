@@ -23,6 +23,7 @@ from .pace import Pace
 
 if TYPE_CHECKING:
     from ...analysis.sizes.stream import SizesStream
+    from ...analysis.tables import LongArray
     from .find import SizesRequest
     from .source import SizesSource
     from .watch import SizesWatch
@@ -45,9 +46,14 @@ class SizesLists:
 
 @dataclass(frozen=True, slots=True)
 class SizesRun:
-    """What the run gave: the gain, and of what (`what`); what captures took, where that was measured."""
+    """What the run gave: the gain, of which steps, and of what (`what`); what captures took, where that was measured.
+
+    untimed  steps that ran besides and that no time is known of
+    """
 
     gain: SizesGain
+    steps: LongArray
+    untimed: int
     what: str
     captures: CaptureCosts
 
@@ -80,10 +86,10 @@ def measured_gain(
         recording = session.finish(own_costs=False).recording
         times = both.times()
     if not len(times.ladder_ns):
-        return "no time of a forward was recorded behind the steps that the list was chosen by"
+        return f"{times.untimed} steps were run, and no forward has a time: the device waited for the host in each"
     gain = gain_of("vllm", times.ladder_ns - times.chosen_ns, float(times.ladder_ns.mean()))
     captures = capture_costs(recording.table("calibration"))
-    return SizesRun(gain, f"on {recording.meta.device}, {both.clock.what}", captures)
+    return SizesRun(gain, times.steps, times.untimed, f"on {recording.meta.device}, {both.clock.what}", captures)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,8 @@ def test_attention_that_takes_longer_in_a_larger_graph_counts_for_the_list_witho
 def test_a_fall_within_the_same_kernels_is_noise_and_the_smaller_of_two_that_cost_the_same_is_better():
     # GIVEN 3 measured faster than 2 with the same kernels, a real dip at 8 by other ones, and a size of unknown kernels
     sizes = np.array([1, 2, 3, 4, 8, 9], dtype=np.int64)
-    measured = Curve(sizes, np.array([1000, 1040, 1010, 1060, 900, 890], dtype=np.int64), ("a", "a", "a", "a", "b", None))
+    times = np.array([1000, 1040, 1010, 1060, 900, 890], dtype=np.int64)
+    measured = Curve(sizes, times, ("a", "a", "a", "a", "b", None))
     costs = SizesCosts(measured, COSTS.eager, Curve(sizes, np.array([5, 4, 9, 9, 9, 8], dtype=np.int64), (None,) * 6))
     pooled = costs.pooled()
     # THEN 2 and 3 share their mean, a nanosecond apart; the dip and the unknown one stay
@@ -141,6 +142,12 @@ def test_steps_that_resemble_their_neighbours_do_not_narrow_the_interval():
     assert gain_of("x", np.array([5]), 50.0).low_ns is None
 
 
+def test_steps_are_found_by_their_numbers():
+    whole = SizesStream(np.array([5, 6, 7, 8]), np.array([10, 12, 13, 17]), 3)
+    part = whole.numbered(np.array([13, 11, 10]))
+    assert (part.tokens.tolist(), part.numbers.tolist(), part.left_out) == ([5, 7], [10, 13], 0)
+
+
 def test_memory_and_capture_time_of_a_list():
     rows = pd.DataFrame({
         "name": ["graph_memory", "graph_memory", "graph_memory", "graph_capture", "graph_memory_estimate"],
@@ -158,7 +165,8 @@ def test_memory_and_capture_time_of_a_list():
 def test_full_graphs_of_decodes_end_below_those_of_pieces():
     # GIVEN captures of a runner with 8 rows: its full graphs end there
     rows = pd.DataFrame({
-        "name": ["graph_memory"] * 4 + ["graph_capture"] * 4, "key": ["full/4", "full/8", "piecewise/8", "piecewise/32"] * 2,
+        "name": ["graph_memory"] * 4 + ["graph_capture"] * 4,
+        "key": ["full/4", "full/8", "piecewise/8", "piecewise/32"] * 2,
         "value": [1.0, 2.0, 10.0, 20.0, 100.0, 200.0, 1000.0, 2000.0], "kernel_hash": None,
     })  # fmt: skip
     costs = capture_costs(rows)

@@ -172,11 +172,11 @@ def test_requests_that_arrive_by_the_clock_make_the_same_steps_on_a_slow_host(tm
     path = tmp_path / "open.yaml"
     path.write_text(OPEN)
     found = find_sizes(SizesRequest(path=path, run=1000, budget=4))
-    measured, predicted = found.measured[0], found.predicted[0]
-    assert found.same_steps[0] == predicted
-    # THEN every held-out step is run by both lists, and saves what was predicted
-    assert measured.steps == predicted.steps > 8
-    assert measured.mean_ns == pytest.approx(predicted.mean_ns, abs=2)
+    measured, same = found.measured[0], found.same_steps[0]
+    # THEN every held-out step is run by both lists, and saves what was predicted; but for those that it stopped in
+    untimed = int(dict(found.facts).get("run", "0 steps").split()[0])
+    assert measured.steps == same.steps == found.predicted[0].steps - untimed > 8
+    assert measured.mean_ns == pytest.approx(same.mean_ns, abs=2)
 
 
 def test_rows_of_a_trace_that_are_left_out_are_told(tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from stepscope.experiments.resolve import resolve, workload_of
 from stepscope.experiments.session import Session
-from stepscope.experiments.sizing.both import BothLists, DeviceClock, room_for_both
+from stepscope.experiments.sizing.both import BothLists, DeviceClock, ForwardMarks, room_for_both
 from stepscope.experiments.sizing.optimal import calibration_table, sizes_costs
 from stepscope.workloads.scheduler import Scheduler
 
@@ -26,24 +26,30 @@ SPEC = {
 
 
 class Counting:
-    """The runner's own executor; `sizes` of each step's forwards, in their order."""
+    """The runner's own executor; `sizes` of each step's forwards, in their order. The host stops for 5 ms behind the
+    first forward of step `stops_in`."""
 
-    def __init__(self, executor) -> None:
+    def __init__(self, executor, device, stops_in) -> None:
         self.executor, self.sizes, self.uncaptured = executor, {}, executor.uncaptured
+        self.device, self.stops_in = device, stops_in
 
     def run(self, plan, inputs, metadata):
-        self.sizes.setdefault(inputs.step, []).append(plan.size)
-        return self.executor.run(plan, inputs, metadata)
+        sizes = self.sizes.setdefault(inputs.step, [])
+        sizes.append(plan.size)
+        hidden = self.executor.run(plan, inputs, metadata)
+        if inputs.step == self.stops_in and len(sizes) == 1:
+            self.device.idle_until(self.device.clock.now_ns() + 5_000_000)
+        return hidden
 
 
-def run(folder, *, first=None):
+def run(folder, *, first=None, stops_in=None):
     """Tokens of all steps; with `first` by both lists from that step on, and what they gave."""
     spec = resolve(SPEC)
     workload = workload_of(spec)
     roomy = replace(spec, runner=room_for_both(spec.runner, (LADDER, CHOSEN)))
     with closing(Session(roomy, folder)) as session:
         runner = session.runner
-        counted = runner.executor = Counting(runner.executor)
+        counted = runner.executor = Counting(runner.executor, session.device, stops_in)
         both = None if first is None else BothLists(runner, roomy.runner, (LADDER, CHOSEN), first)
         scheduler, tokens, counts = Scheduler(workload.scheduler), [], {}
         for request in workload.requests:
@@ -96,15 +102,25 @@ def test_what_either_takes_is_its_own_size_s_time(tmp_path) -> None:
     assert (times.ladder_ns > 500_000).all()
 
 
-def test_a_mark_that_has_no_time_gives_none() -> None:
+def test_a_forward_without_a_time_of_its_own_has_none() -> None:
     class Marks:
         def resolve_mark(self, mark, asked_ns):
             assert asked_ns == 0  # or a mark that stands in for another one would be moved to when it was asked for
             return {"early": (100, 5), "late": (170, 5)}.get(mark)
 
     clock = DeviceClock(Marks())
-    assert clock.time_ns("early", "late") == 70
-    assert [clock.time_ns(*pair) for pair in (("early", "never"), (None, "late"))] == [None, None]
+    assert clock.time_ns(ForwardMarks("early", "late", 100)) == 70
+    never = ForwardMarks("early", "never", 90), ForwardMarks(None, "late", 90)
+    # AND one that was enqueued when the one ahead had ended: the marks would count how long the device waited for it
+    assert [clock.time_ns(forward) for forward in (*never, ForwardMarks("early", "late", 101))] == [None] * 3
+
+
+def test_a_step_in_which_the_device_waited_for_the_host_is_not_compared(tmp_path) -> None:
+    *_, sizes, times = run(tmp_path, first=3, stops_in=6)
+    assert len(sizes[6]) > 1
+    assert times.untimed == 1
+    assert 6 not in times.steps
+    assert max(times.ladder_ns.max(), times.chosen_ns.max()) < 5_000_000
 
 
 @pytest.mark.parametrize("lists", [((4, 16), (8, 16)), ((4, 16), (6,))])
