@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -44,9 +46,32 @@ def merge_traces(traces: Sequence[Trace]) -> Trace:
     return replace(
         first, processes=_told_apart(processes), devices=devices.texts(), names=names.texts(),
         host=host[0].joined(*host[1:]), device=device[0].joined(*device[1:]), copies=copies[0].joined(*copies[1:]),
-        absent=tuple(sorted(absent)), facts={**first.facts, "files": len(traces)},
-        notes=tuple(dict.fromkeys((*_of_clocks(traces), *(note for trace in traces for note in trace.notes)))),
+        absent=tuple(sorted(absent)), facts={**_facts(traces), "files": len(traces)},
+        notes=(*_of_clocks(traces), *_notes(traces)),
     )
+
+
+def _facts(traces: Sequence[Trace]) -> dict[str, Any]:
+    """What all files say of themselves: counts of damages together, and else what none contradicts."""
+    told = [trace.facts for trace in traces]
+    found = {key: value for key, value in told[0].items() if all(own.get(key) == value for own in told)}
+    if any(own.get("invalid_rows") for own in told):
+        found["invalid_rows"] = dict(sum((Counter(own.get("invalid_rows")) for own in told), Counter[str]()))
+    for key in ("lost_events", "repaired_events"):
+        if any(own.get(key) for own in told):
+            found[key] = sum(own.get(key) or 0 for own in told)
+    if any(own.get("truncated") for own in told):
+        found["truncated"] = True
+    return found
+
+
+def _notes(traces: Sequence[Trace]) -> list[Note]:
+    """Each once; one that several files share says of how many."""
+    counts = Counter(note for trace in traces for note in dict.fromkeys(trace.notes))
+    return [
+        note if count == 1 else replace(note, reason=f"{note.reason}, in each of {count} files")
+        for note, count in counts.items()
+    ]
 
 
 def _of_clocks(traces: Sequence[Trace]) -> tuple[Note, ...]:

@@ -80,6 +80,35 @@ class TestTimes:
         rows = [row for row in capture.tables["spans"].to_pylist() if row["kind"] == "kernel"]
         assert [(row["rank"], row["start_ns"] - base) for row in rows] == [(0, 100_000), (1, 1_700_001)]
 
+    def test_what_was_left_out_is_counted_over_all_ranks(self, kineto, made):
+        # GIVEN two ranks, the second with the worse damages, and another base
+        broken = [made.kernel(1, -1), made.kernel(2, -1)]
+        whole = [made.call(0, 1, "cudaLaunchKernel", 1), made.kernel(5, 1, 1)]
+        paths = [
+            kineto(whole + broken[: 1 + n] + [made.event("cpu_op", "op", 3, -1)], f"{n}.json",
+                   distributedInfo={"rank": n}, baseTimeNanoseconds=10**18 + n)
+            for n in (0, 1)
+        ]  # fmt: skip
+        paths[1].write_bytes(paths[1].read_bytes()[: -len("}]}")])
+        capture = read_capture(paths, SALVAGE)
+        told = capture.meta.configuration
+        assert (told["invalid_rows"], told["truncated"]) == ({"kernel": 3, "cpu_op": 1}, True)
+        assert "base_time_ns" not in told
+        reasons = [note.reason for note in capture.meta.diagnostics if "left out" in note.reason]
+        assert reasons == [
+            "1 events of category cpu_op without usable times were left out",
+            "1 events of category kernel without usable times were left out",
+            "2 events of category kernel without usable times were left out",
+        ]
+
+    def test_a_damage_that_ranks_share_is_told_of_all(self, kineto, made):
+        events = [made.call(0, 1, "cudaLaunchKernel", 1), made.kernel(5, 1, 1), made.kernel(1, -1)]
+        capture = read_capture([kineto(events, f"{n}.json", distributedInfo={"rank": n}) for n in (0, 1, 2)])
+        assert capture.meta.configuration["invalid_rows"] == {"kernel": 3}
+        assert "1 events of category kernel without usable times were left out, in each of 3 files" in [
+            note.reason for note in capture.meta.diagnostics
+        ]
+
     def test_files_that_do_not_say_their_rank_stay_apart(self, kineto, made):
         call = made.call(0, 1, "cudaLaunchKernel", 1)
         paths = [kineto([call, made.kernel(5, 1 + n, 1)], f"{n}.json") for n in (0, 1)]
