@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,7 +46,8 @@ def merge_traces(traces: Sequence[Trace]) -> Trace:
     return replace(
         first, processes=_told_apart(processes), devices=devices.texts(), names=names.texts(),
         host=host[0].joined(*host[1:]), device=device[0].joined(*device[1:]), copies=copies[0].joined(*copies[1:]),
-        absent=tuple(sorted(absent)), facts={**_facts(traces), "files": len(traces)},
+        absent=tuple(sorted(absent)), environment=_shared([trace.environment for trace in traces]),
+        facts={**_facts(traces), "files": len(traces)},
         notes=(*_of_clocks(traces), *_notes(traces)),
     )
 
@@ -54,7 +55,7 @@ def merge_traces(traces: Sequence[Trace]) -> Trace:
 def _facts(traces: Sequence[Trace]) -> dict[str, Any]:
     """What all files say of themselves: counts of damages together, and else what none contradicts."""
     told = [trace.facts for trace in traces]
-    found = {key: value for key, value in told[0].items() if all(own.get(key) == value for own in told)}
+    found = _shared(told)
     if any(own.get("invalid_rows") for own in told):
         found["invalid_rows"] = dict(sum((Counter(own.get("invalid_rows")) for own in told), Counter[str]()))
     for key in ("lost_events", "repaired_events"):
@@ -63,6 +64,11 @@ def _facts(traces: Sequence[Trace]) -> dict[str, Any]:
     if any(own.get("truncated") for own in told):
         found["truncated"] = True
     return found
+
+
+def _shared(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What none contradicts: ranks may run on GPUs of several kinds."""
+    return {key: value for key, value in told[0].items() if all(own.get(key) == value for own in told)}
 
 
 def _notes(traces: Sequence[Trace]) -> list[Note]:

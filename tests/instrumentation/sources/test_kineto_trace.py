@@ -101,6 +101,14 @@ class TestTimes:
             "2 events of category kernel without usable times were left out",
         ]
 
+    def test_the_gpu_of_one_rank_is_not_told_of_all(self, kineto, made):
+        events = [made.call(0, 1, "cudaLaunchKernel", 1), made.kernel(5, 1, 1)]
+        paths = [
+            kineto(events, f"{name}.json", deviceProperties=[{"id": 0, "name": name, "totalGlobalMem": 80}])
+            for name in ("A100", "H200")
+        ]  # fmt: skip
+        assert read_capture(paths).meta.environment == {"gpu_memory_bytes": 80, "gpu_count": 1}
+
     def test_a_damage_that_ranks_share_is_told_of_all(self, kineto, made):
         events = [made.call(0, 1, "cudaLaunchKernel", 1), made.kernel(5, 1, 1), made.kernel(1, -1)]
         capture = read_capture([kineto(events, f"{n}.json", distributedInfo={"rank": n}) for n in (0, 1, 2)])
