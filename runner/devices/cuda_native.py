@@ -18,7 +18,11 @@ LIBRARY = "libcuda.so.1"
 
 @cache
 def driver_record() -> int:
-    """Address of the driver's cuEventRecord, in which torch's own call ends; 0 where there is none of NVIDIA's."""
+    """Address of the driver's cuEventRecord, in which torch's own call ends; 0 where it does not: torch for other GPUs
+    has events that NVIDIA's driver, if it is there too, does not know.
+    """
+    if torch.version.cuda is None:
+        return 0
     try:
         library = ctypes.CDLL(LIBRARY)
         return ctypes.cast(library.cuEventRecord, ctypes.c_void_p).value or 0

@@ -2,118 +2,26 @@
 
 import ctypes
 import gc
-import random
+import subprocess
 import sys
 import threading
 import weakref
 from collections import deque
-from contextlib import nullcontext
 
 import pytest
 import torch
 from stepscope.experiments.between_steps import ROWS_EVERY_STEPS
-from stepscope.instrumentation.probe import Ledger
-from stepscope.instrumentation.probe.native import native
-from stepscope.runner.devices import cuda, cuda_events, cuda_marks, cuda_native, cuda_tensors
-from stepscope.runner.devices.base import Work
+from stepscope.runner.devices import cuda, cuda_events, cuda_marks, cuda_native
 from stepscope.runner.devices.cuda_lanes import PythonLane, StampLane
-from stepscope.runner.devices.cuda_rows import CopyCorrection
 
-needs_compiler = pytest.mark.skipif(native() is None, reason="no C compiler, or no Python.h")
+from .lane_fakes import DEVICE, EVENTS, RECORD, Clock, Event, Stream, choose, make_device, make_driver, needs_compiler
+
 FORMS = ["python", pytest.param("torch", marks=needs_compiler), pytest.param("driver", marks=needs_compiler)]
-DEVICE = torch.device("cuda", 0)
-EVENTS, STREAMS = {}, {}
-"""By handle."""
-RECORD = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-
-
-class Clock:
-    """Moves by a microsecond whenever it is read."""
-
-    time = 0
-
-    def now_ns(self):
-        Clock.time += 1_000
-        return Clock.time
-
-
-class Stream:
-    """Its work ends when the clock says so."""
-
-    device = DEVICE
-
-    def __init__(self):
-        self.busy_until, self.cuda_stream = 0, 7_000 + len(STREAMS)
-        STREAMS[self.cuda_stream] = self
-
-    def query(self):
-        return Clock.time >= self.busy_until
-
-    def wait_event(self, event):
-        self.busy_until = max(self.busy_until, event.time)
-
-
-class Event:
-    """Has a handle once it was recorded, as torch's; counts who recorded it."""
-
-    def __init__(self, enable_timing):
-        self.time, self.handle, self.by_torch, self.by_driver = None, 0, 0, 0
-
-    @property
-    def cuda_event(self):
-        return self.handle
-
-    def record(self, stream):
-        self.by_torch += 1
-        if not self.handle:
-            self.handle = 1 + len(EVENTS)
-            EVENTS[self.handle] = self
-        self.fire_behind(stream)
-
-    def fire_behind(self, stream):
-        self.time = max(stream.busy_until, Clock.time + 500)
-
-    def query(self):
-        return Clock.time >= self.time
-
-    def synchronize(self):
-        Clock.time = max(Clock.time, self.time)
-
-    def elapsed_time(self, other):
-        return (other.time - self.time) / 1e6
-
-
-class Driver:
-    """cuEventRecord. `error`: what it returns instead of recording."""
-
-    def __init__(self):
-        self.calls, self.error = 0, 0
-        self.function = RECORD(self.record)
-        self.address = ctypes.cast(self.function, ctypes.c_void_p).value
-
-    def record(self, event, stream):
-        self.calls += 1
-        if not self.error:
-            EVENTS[event].by_driver += 1
-            EVENTS[event].fire_behind(STREAMS[stream])
-        return self.error
 
 
 @pytest.fixture
 def driver(monkeypatch):
-    """A small pool, and clocks from 0."""
-    for known in (EVENTS, STREAMS):
-        known.clear()
-    Clock.time = 0
-    monkeypatch.setattr(cuda_events, "POOL_SIZE", 8)
-    return Driver()
-
-
-def choose(monkeypatch, form, driver):
-    address = driver.address if form == "driver" else 0
-    monkeypatch.setattr(cuda_native, "driver_record", lambda: address)
-    for module in (cuda_native, cuda_marks):
-        monkeypatch.setattr(module, "native_events", (lambda: None) if form == "python" else native)
+    return make_driver(monkeypatch)
 
 
 @pytest.fixture(params=FORMS)
@@ -122,96 +30,6 @@ def line(request, monkeypatch, driver):
     line = cuda_events.EventTimeline(DEVICE, Event, worker=False)
     line.start(Stream())
     return line
-
-
-class Memory:
-    pinned, reason = True, ""
-
-    def kind(self, tensor):
-        return "pinned"
-
-
-class Primer:
-    def __init__(self, device):
-        self.sent = []
-
-    def enqueue(self, direction):
-        self.sent.append(direction)
-
-
-def make_device(monkeypatch, backlog=12):
-    streams = {name: Stream() for name in ("compute", "copy", "output")}
-
-    def synchronize():
-        Clock.time = max(Clock.time, *(stream.busy_until for stream in streams.values()))
-
-    for name, fake in {
-        "current_device": lambda: 0, "set_stream": lambda stream: None, "stream": lambda stream: nullcontext(),
-        "synchronize": synchronize,
-    }.items():
-        monkeypatch.setattr(torch.cuda, name, fake)
-    monkeypatch.setattr(cuda, "take_streams", lambda: streams)
-    monkeypatch.setattr(cuda, "Primer", Primer)
-    monkeypatch.setattr(cuda, "MonotonicClock", Clock)
-    monkeypatch.setattr(cuda, "BACKLOG", backlog)
-    monkeypatch.setattr(cuda_tensors, "make_host_memory", Memory)
-    monkeypatch.setattr(
-        cuda, "EventTimeline", lambda device: cuda_events.EventTimeline(device, Event, worker=False)
-    )
-    return cuda.CudaDevice(Ledger(), CopyCorrection(peak_bytes_per_s=50e9)), streams
-
-
-def run(device, streams, rng):
-    """A random sequence of what a step does; all that one can see of it."""
-    marks, events, seen = [], [], []
-    ends = {size: (torch.zeros(size), torch.zeros(size)) for size in (8, 8192)}
-    for number in range(80):
-        device._ledger.step = number // 10
-        name = rng.choice(("compute", "compute", "copy", "output"))
-        what = rng.choice(("launch", "launch", "copy", "record", "mark", "mark", "wait", "join", "rest", "read"))
-        if what == "launch":
-            busy = rng.choice((0, 2_000, 90_000))
-            work = lambda name=name, busy=busy: setattr(  # noqa: E731
-                streams[name], "busy_until", max(streams[name].busy_until, Clock.time) + busy
-            )
-            device.launch("k", work, Work("k"), stream=name)
-        elif what == "copy":
-            copy = rng.choice((device.copy_to_device, device.copy_to_host))
-            copy(*ends[rng.choice((8, 8192))], buffer="b", stream=name)
-        elif what == "record":
-            events.append(device.record(name))
-        elif what == "mark":
-            marks.append((device.mark(), device.clock.now_ns()))
-        elif what == "wait" and events:
-            device.host_wait(rng.choice(events[-3:]), rng.choice(("tokens", "slot")))
-        elif what == "join" and events:
-            device.stream_wait(name, rng.choice(events[-3:]))
-        elif what == "rest":
-            Clock.time += rng.choice((1_000, 200_000, 2_000_000_000))
-        elif what == "read":
-            device._idle.catch_up(4)
-        seen += [
-            (lane.border and lane.border.number, lane.last and (lane.last.engine, lane.last.recorded_ns),
-             lane.done, lane.engine, lane.kernels, lane.recorded, lane.has_kernels, lane.is_idle,
-             [stamp.number for stamp in lane.waiting], len(device.events.pool))
-            for lane in device._lanes.values()
-        ]  # fmt: skip
-    device.synchronize()
-    resolved = [mark and (mark.number, mark.lost, mark.device_ns, device.resolve_mark(mark, at)) for mark, at in marks]
-    return seen, resolved, device._ledger.take(), device.diagnostics(), device._primer.sent
-
-
-@needs_compiler
-def test_in_every_form_a_sequence_gives_the_same_stamps_marks_and_rows(monkeypatch, driver):
-    for seed in range(12):
-        found = []
-        for form in ("python", "torch", "driver"):
-            Clock.time, driver.calls = 0, 0
-            choose(monkeypatch, form, driver)
-            found.append(run(*make_device(monkeypatch), random.Random(seed)))
-            assert (driver.calls > 0) is (form == "driver")
-        assert found[0] == found[1] == found[2]
-        assert any(resolved for resolved in found[0][1])
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -379,6 +197,18 @@ def test_stamps_outlive_their_timeline_which_is_collected(monkeypatch, driver):
     assert sys.getrefcount(event) == 3
 
 
-def test_without_the_drivers_library_torch_records(monkeypatch):
+@needs_compiler
+def test_the_drivers_function_is_taken_where_torch_is_nvidias(monkeypatch, tmp_path):
+    library = tmp_path / "libcuda.so"
+    source = "int cuEventRecord(void *event, void *stream) { return 100; }"
+    subprocess.run(["cc", "-shared", "-fPIC", "-xc", "-", "-o", str(library)], input=source.encode(), check=True)
+    monkeypatch.setattr(cuda_native, "LIBRARY", str(library))
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    address = cuda_native.driver_record.__wrapped__()
+    assert RECORD(address)(None, None) == 100
+    # BUT neither where torch's events are others, nor without the library
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert cuda_native.driver_record.__wrapped__() == 0
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(cuda_native, "LIBRARY", "libno-such-driver.so.1")
     assert cuda_native.driver_record.__wrapped__() == 0
