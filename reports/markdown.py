@@ -42,7 +42,7 @@ def _table(table: Table) -> str:
     content = grid(table)
     lines = [
         f"**{_escape(marked(table.caption, table.origin))}**", "",
-        _row(content.titles), _row(tuple("---:" if right else "---" for right in content.numeric)),
+        _row(tuple(map(_escape, content.titles))), _row(tuple("---:" if right else "---" for right in content.numeric)),
         *(_row(tuple(_escape(text) for text in row)) for row in content.rows),
     ]
     for mark, sentence in content.footnotes:

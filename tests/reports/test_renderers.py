@@ -114,3 +114,12 @@ def test_names_cannot_break_out_of_the_page(recordings):
     page = render(recordings(0), "html", name="</title><script>alert(1)</script>")
     assert "<script>alert" not in page
     assert "a\\|b" in render(recordings(0), "md", name="a|b")
+
+
+def test_every_row_of_a_markdown_table_has_as_many_cells_as_its_head(pages, kind):
+    # GIVEN titles with the length of a copy, |C|, in them
+    lines = pages(kind, "md").splitlines()
+    tables = [at for at, line in enumerate(lines) if re.fullmatch(r"\|( -+:? \|)+", line)]
+    for rule in tables:
+        wide = [len(re.findall(r"(?<!\\)\|", line)) for line in (lines[rule - 1], lines[rule], lines[rule + 1])]
+        assert len(set(wide)) == 1, lines[rule - 1]
