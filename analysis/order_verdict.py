@@ -32,8 +32,8 @@ MORE_BEYOND = 1.1  # leaving out the copy saved something else as well
 
 @dataclass(frozen=True, slots=True)
 class OrderVerdict:
-    """`exposed_share` is (first - skip) / |C|, `call_ns` the host's call for the copy by the replay of arm first. What an
-    arm did not give is None, and its verdict unknown.
+    """`exposed_share` is (first - skip) / |C|, `call_ns` the host's call for the copy by the replay of arm first. What
+    an arm did not give is None, and its verdict unknown.
 
     Unresolved is an order whose interval of last - first holds 0 and more than nothing, and a copy whose interval of
     first - skip holds 0 where it is not called hidden, or all of the copy where it is.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,9 @@ from .what_if_more import DEEPER_RING, GRAPHS_ON
 
 NOT_OURS = "none: the recording was not made by the laboratory runner"
 NO_SWITCH = "none: no switch changes that alone"
+NO_SKIP = "none: this block table changes; regime steady has an arm without its copy"
+_DECODES = re.compile(r"(\d+\*)?1@\d+(,(\d+\*)?1@\d+)*")
+RESERVED = " --param workload.scheduler.reserve_output=true"
 
 
 def check_command(change: Change, configuration: Mapping[str, Any]) -> str:
@@ -25,9 +29,28 @@ def check_command(change: Change, configuration: Mapping[str, Any]) -> str:
     if not isinstance(runner, Mapping):
         return NOT_OURS
     axis, values = _axis(change, runner)
-    if not values:
+    if len(set(values)) < 2:
         return NO_SWITCH
-    return f"perf sweep RECORDING --param {axis}={','.join(map(str, values))} --param interleave={axis}"
+    skips = "skip" in values
+    if skips and (not _stands_still(configuration) or runner.get("batch_state") == "rebuild"):
+        return NO_SKIP
+    reserve = "" if not skips or _reserved(configuration) else RESERVED
+    return f"perf sweep RECORDING --param {axis}={','.join(map(str, values))} --param interleave={axis}{reserve}"
+
+
+def _stands_still(configuration: Mapping[str, Any]) -> bool:
+    """Whether the rows of the block table stay while they are measured: without that `skip` is refused."""
+    workload = configuration.get("workload")
+    if not isinstance(workload, Mapping):
+        return False
+    case = (workload.get("case") or "").rpartition("=")[2]
+    return workload.get("regime") == "steady" or _DECODES.fullmatch(case) is not None
+
+
+def _reserved(configuration: Mapping[str, Any]) -> bool:
+    """Whether the scheduler takes the blocks of an answer at admission, so that rows do not grow either."""
+    scheduler = configuration.get("scheduler")
+    return isinstance(scheduler, Mapping) and bool(scheduler.get("reserve_output"))
 
 
 def _axis(change: Change, runner: Mapping[str, Any]) -> tuple[str, tuple[object, ...]]:

@@ -1,7 +1,8 @@
 """What-ifs of graphs and of deeper rings on planted engines, and the command that checks each prediction."""
 
+import pytest
 from stepscope.analysis.what_if import Change, faster_phase, table_copies
-from stepscope.analysis.what_if_checks import NO_SWITCH, NOT_OURS, check_command
+from stepscope.analysis.what_if_checks import NO_SKIP, NO_SWITCH, NOT_OURS, check_command
 from stepscope.analysis.what_if_more import DEEPER_RING, GRAPHS_ON, deeper_ring, graphs_on
 
 LAUNCH = {"name": "host_cost_ns", "key": "graph_launch", "value": 5.0}
@@ -73,7 +74,10 @@ def test_other_waits_stay(lab):
 
 
 def test_a_check_for_each():
-    ours = {"runner": {"graph_mode": "none", "ring_slots": 2, "commit_order": "first", "table_width": 512}}
+    ours = {
+        "runner": {"graph_mode": "none", "ring_slots": 2, "commit_order": "first", "table_width": 512},
+        "workload": {"regime": "steady"}, "scheduler": {"reserve_output": True},
+    }  # fmt: skip
     changes = (table_copies(["block_table"], 0), GRAPHS_ON, DEEPER_RING)
     commands = {change.name: check_command(change, ours) for change in changes}
     assert commands == {
@@ -87,3 +91,22 @@ def test_a_check_for_each():
     assert "--param table_width=512,1024 " in check_command(twice, ours)
     assert check_command(Change("odd", phases={"sample": 0.5}), ours) == NO_SWITCH
     assert check_command(GRAPHS_ON, {}) == NOT_OURS
+
+
+@pytest.mark.parametrize(("workload", "scheduler", "runner", "said"), [
+    ({"regime": "steady"}, {"reserve_output": False}, {}, "reserve_output=true"),
+    ({"case": "decode=32*1@8192,1@64"}, {"reserve_output": True}, {}, "interleave=commit_order"),
+    # GIVEN what the arm without a copy is refused for: rows that come, go or grow, and rows written anew in each step
+    ({"case": "mix=4096,32*1@8192"}, {"reserve_output": True}, {}, NO_SKIP),
+    ({"regime": "churn"}, {"reserve_output": True}, {}, NO_SKIP),
+    ({"trace": {"file": "a.csv"}}, {}, {}, NO_SKIP),
+    ({"regime": "steady"}, {"reserve_output": True}, {"batch_state": "rebuild"}, NO_SKIP),
+    ({"regime": "steady"}, {"reserve_output": True}, {"commit_order": "skip"}, NO_SWITCH),
+])
+def test_a_copy_is_left_out_only_where_its_table_stands_still(workload, scheduler, runner, said):
+    ours = {"workload": workload, "scheduler": scheduler, "runner": runner}
+    assert check_command(table_copies(["block_table"], 0), ours).endswith(said)
+
+
+def test_no_command_names_one_value_twice():
+    assert check_command(GRAPHS_ON, {"runner": {"graph_mode": "full"}}) == NO_SWITCH
