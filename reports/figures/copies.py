@@ -55,7 +55,16 @@ class CopyPoints:
     overlap_ns: Sequence[int | None]
 
 
-def course_figure(points: CopyPoints) -> Figure:
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """How many copies had an exposure from `low_ns` to `high_ns`; equal where all exposures are."""
+
+    low_ns: float
+    high_ns: float
+    copies: int
+
+
+def course_figure(points: CopyPoints, bins: Sequence[Bin] = ()) -> Figure:
     """Left: length, exposed part and overlap of each copy by step. Right: how often which exposure occurred."""
     (left, right), height_px = panels(2, columns=2)
     series = (
@@ -72,19 +81,23 @@ def course_figure(points: CopyPoints) -> Figure:
         }
         for name, values, colour, symbol in series if any(value is not None for value in values)
     ]
-    exposed = [value for value in palette.microseconds(points.exposed_ns) if value is not None]
-    if exposed:
-        traces.append({
-            "type": "histogram", "x": exposed, "marker": {"color": palette.OVERLAP}, "showlegend": False,
-            **_bins(exposed), "xaxis": right.x, "yaxis": right.y,
-            "hovertemplate": "%{x} µs: %{y} copies<extra></extra>",
-        })
     layout: dict[str, Any] = left.axes("step", "time [µs]") | right.axes("exposed [µs]", "copies")
     layout[left.yaxis]["rangemode"] = "tozero"
+    if bins:
+        traces.append({**_bars(bins), "xaxis": right.x, "yaxis": right.y})
+        layout[right.xaxis]["type"] = "linear" if len(bins) > 1 else "category"
     return Figure(tuple(traces), layout, height_px)
 
 
-def _bins(values: Sequence[float]) -> dict[str, Any]:
-    """About 40. Equal values get one that begins with them: Plotly would centre it, on less than nothing for zeros."""
-    least, most = min(values), max(values)
-    return {"nbinsx": 40} if least < most else {"xbins": {"start": least, "end": least + 1, "size": 1}}
+def _bars(bins: Sequence[Bin]) -> dict[str, Any]:
+    """A bar a bin, as wide as it is. Of equal values a bar with that one value for its name: it has no width."""
+    common = {"type": "bar", "y": [own.copies for own in bins], "marker": {"color": palette.OVERLAP},
+              "showlegend": False}  # fmt: skip
+    if len(bins) == 1:
+        return {**common, "x": [f"{bins[0].low_ns / 1_000:g}"], "hovertemplate": "%{x} µs: %{y} copies<extra></extra>"}
+    said = [f"{duration(own.low_ns)} to {duration(own.high_ns)}: {own.copies} copies" for own in bins]
+    return {
+        **common, "x": palette.microseconds([(own.low_ns + own.high_ns) / 2 for own in bins]),
+        "width": palette.microseconds([own.high_ns - own.low_ns for own in bins]),
+        "hoverinfo": "text", "hovertext": said,
+    }

@@ -6,10 +6,10 @@ from ...analysis.doses import DoseResponse
 from ...analysis.table_copies import BLOCK_TABLE
 from ...analysis.tables import plain
 from ..document import Block, Cell, Chart, Column, Missing, Quantity, Section, Words
-from ..figures.copies import CopyPoints, Part, course_figure, split_figure
+from ..figures.copies import Bin, CopyPoints, Part, course_figure, split_figure
 from ..formatting import cell, duration, percent
 from ..views.copies import CopyView, Figures
-from .cells import bytes_column, count_column, number, percent_column, table, us_column
+from .cells import bytes_column, count_column, number, percent_column, records, table, us_column
 
 MASK_WORDS = {
     "host": "host work", "previous_forward": "previous forward", "copy": "another copy", "other": "other device work",
@@ -120,11 +120,12 @@ def _groups_table(view: CopyView, origin: str) -> Block:
 def _course(view: CopyView, origin: str) -> Chart:
     columns = {name: [plain(value) for value in view.points[name].array] for name in view.points.columns}
     points = CopyPoints(columns["step"], columns["copy_ns"], columns["exposed_ns"], columns["build_ns"])
+    bins = [Bin(float(row["low_ns"]), float(row["high_ns"]), int(row["copies"])) for row in records(view.bins)]
     words = "" if len(view.points) == view.num_copies else (
-        f"{len(view.points)} of {view.num_copies} copies are drawn, the extremes of each stretch among them."
+        f"Left, {len(view.points)} of {view.num_copies} copies are drawn, the extremes of each stretch among them."
     )
     title = "Copy, overlap and exposure by step, and how often which exposure occurs [µs]"
-    return Chart("exposure", title, (("exposure", course_figure(points)),), words, origin)
+    return Chart("exposure", title, (("exposure", course_figure(points, bins)),), words, origin)
 
 
 def _overlap_table(view: CopyView, origin: str) -> Block:

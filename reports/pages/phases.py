@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...analysis.stats import Number
-from ...analysis.tables import flags, ints, plain
+from ...analysis.tables import BoolArray, flags, ints, plain
 from ..document import Block, Cell, Chart, Column, Section, Words
 from ..figures.palette import PHASE_COLOURS, RANGE_COLOURS, microseconds
 from ..figures.phases import Share, phases_over_time_figure, shares_figure
@@ -124,18 +124,41 @@ def _course_chart(view: PhaseView, origin: str) -> Chart:
     if slowest is not None and view.period_p50_ns is not None:
         head = f"Median period {duration(view.period_p50_ns)}, slowest counted step {duration(slowest)}."
         words = f"{head} {words}".strip()
-    if _axis_top_us(view) is not None:
-        words += " Warm-up steps reach beyond the axis (double-click shows them)."
+    words += _beyond_words(view)
     return Chart("course", "Host time by phase over the steps [µs]", (("course", figure),), words, origin)
 
 
+_FAR = 10
+"""A step stands apart from the others beyond this many times their 90th percentile."""
+
+
 def _axis_top_us(view: PhaseView) -> float | None:
-    """Where the axis ends when a step that does not count (warm-up) would press all others flat; else None."""
+    """Where the axis ends when a few steps would press all others flat (warm-up, a wait for requests); else None."""
     period, known = ints(view.course, "period_ns")
-    counted = flags(view.course, "counted", null=True) & known
-    if not counted.any() or period[known].max() <= 2 * period[counted].max():
+    usual = known & _usual(view)
+    if not usual.any() or period[known].max() <= 2 * period[usual].max():
         return None
-    return 1.08 * float(period[counted].max()) / 1_000
+    return 1.08 * float(period[usual].max()) / 1_000
+
+
+def _usual(view: PhaseView) -> BoolArray:
+    """Which drawn steps are counted, and not far beyond the others."""
+    period, known = ints(view.course, "period_ns")
+    p90 = next(row["p90_ns"] for row in view.whole if row["name"] == "period_ns")
+    near: BoolArray = period <= _FAR * (float(p90) if isinstance(p90, int | float) else 0.0)
+    return flags(view.course, "counted", null=True) & known & near
+
+
+def _beyond_words(view: PhaseView) -> str:
+    """Which steps the axis cuts."""
+    top = _axis_top_us(view)
+    if top is None:
+        return ""
+    period, known = ints(view.course, "period_ns")
+    far, counted = known & (period > 1_000 * top), flags(view.course, "counted", null=True)
+    kinds = (("steps not counted", far & ~counted), ("the slowest counted ones", far & counted))
+    named = " and ".join(name for name, which in kinds if which.any())
+    return f" Beyond the axis: {named} (double-click shows them)."
 
 
 def _device_table(view: PhaseView, origin: str, reasons: dict[str, str]) -> Block:

@@ -52,6 +52,7 @@ class CopyView:
     exposure    the analysis's answer, row by row
     what_if     predictions of the replay;  checks  the command that measures each;  doses  copies 2 and 4 times as long
     points      rows of the chart: step, copy_ns, exposed_ns, build_ns; decimated, extremes of the exposure kept
+    bins        how often which exposure occurred, of all copies whose exposure is known: low_ns, high_ns, copies
     """
 
     buffer: str
@@ -63,6 +64,7 @@ class CopyView:
     split: dict[str, Number | None]
     exposure: Exposure
     points: pd.DataFrame
+    bins: pd.DataFrame
     what_if: tuple[WhatIf, ...]
     checks: tuple[str, ...]
     doses: DoseResponse
@@ -102,7 +104,7 @@ def gather_copies(
         size_max_bytes=int(sizes[sized].max()) if sized.any() else None, figures=tuple(figures),
         fractions={partner: _median_fraction(shared, f"{partner}_fraction") for partner in OVERLAPS},
         split={mask: _figures(exposed, f"hidden_by_{mask}", why_exposed).mean_ns for mask in MASKS},
-        exposure=found, points=_points(exposed, shared),
+        exposure=found, points=_points(exposed, shared), bins=_bins(exposed),
         what_if=answers, checks=tuple(check_command(answer.change, configuration) for answer in answers),
         doses=dose_response(recording, buffer),
         others={name: count for name, count in counts.items() if name != buffer},
@@ -157,3 +159,19 @@ def _points(exposed: pd.DataFrame, shared: pd.DataFrame) -> pd.DataFrame:
     for numbers, valid in ((values, known), (lengths, timed)):
         kept[keep_extremes(np.where(valid, numbers.astype(np.float64), np.nan), 1_000)] = True
     return frame[kept]
+
+
+def _bins(exposed: pd.DataFrame) -> pd.DataFrame:
+    """40 bins of equal width from the least exposure to the greatest; a single one where they are equal."""
+    values, known = ints(exposed, "exposed_ns")
+    values = values[known]
+    counts, edges = [len(values)], [float(value) for value in values[:1]] * 2
+    if not len(values):
+        counts, edges = [], []
+    elif values.min() < values.max():
+        found = np.histogram(values, bins=40)
+        counts, edges = found[0].tolist(), found[1].tolist()
+    return pd.DataFrame({
+        "low_ns": pd.array(edges[:-1], dtype="Float64"), "high_ns": pd.array(edges[1:], dtype="Float64"),
+        "copies": pd.array(counts, dtype="Int64"),
+    })

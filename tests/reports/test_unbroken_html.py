@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from stepscope import reports
 from stepscope.reports.document import Column, Document, Quantity, Row, Section, Table, Words
-from stepscope.reports.figures.copies import CopyPoints, course_figure
 from stepscope.reports.html import render_html
 from stepscope.reports.pages.environment import environment_items
 from stepscope.reports.unbroken import unbroken
@@ -57,18 +56,6 @@ def test_the_origin_of_a_wide_table_is_never_out_of_sight() -> None:
 def test_ticks_are_plain_numbers_beside_a_unit() -> None:
     # "12k" beside "time [µs]" would be read as a unit
     assert 'exponentformat: "none"' in (TEMPLATES / "page.js").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(("exposed", "bins"), [([0, 0, 0], {"start": 0.0, "end": 1.0, "size": 1}), ([0, 5000], None)])
-def test_copies_that_are_never_exposed_have_no_bar_below_zero(
-    exposed: list[int], bins: dict[str, float] | None,
-) -> None:
-    steps, nothing = range(len(exposed)), [None] * len(exposed)
-    (histogram,) = [
-        trace for trace in course_figure(CopyPoints(steps, nothing, exposed, nothing)).data
-        if trace["type"] == "histogram"
-    ]
-    assert histogram.get("xbins") == bins
 
 
 def test_no_reason_is_missed_where_there_is_nothing_to_explain() -> None:
