@@ -30,18 +30,18 @@ def terminable() -> Iterator[None]:
 class Interrupt:
     """Inside the block the first SIGINT only sets `requested`; the second one raises KeyboardInterrupt at once.
 
+    others  signals that ask for the same: SIGTERM is how schedulers of clusters ask
     Outside the main thread Python delivers no signals, and the block changes nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *others: signal.Signals) -> None:
         self.requested = False
-        self._before: Any = None
-        self._installed = False
+        self._signals = (signal.SIGINT, *others)
+        self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interrupt:
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._note)
-            self._installed = True
+            self._before = {number: signal.signal(number, self._note) for number in self._signals}
         return self
 
     def _note(self, number: int, frame: FrameType | None) -> None:
@@ -52,6 +52,6 @@ class Interrupt:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._installed:
-            signal.signal(signal.SIGINT, self._before)
-            self._installed = False
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before = {}

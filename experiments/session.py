@@ -140,7 +140,7 @@ class Session:
 
     def hand_over(self) -> None:
         """Give the rows so far to the writer: at a moment when nothing is measured."""
-        self._writer.write(self._tally.take(self._ledger))
+        self._hook.hand_over()
 
     def finish(self, *, own_costs: bool = True) -> Measured:
         """The recording. `own_costs` measures T(size) of the run's own shapes first, which overwrites the cache.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shlex
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -87,9 +88,9 @@ def run_single(
     plan: Plan, out: Path | None, progress: Callable[[int, int], None],
     around: Callable[[], AbstractContextManager[None]] = nullcontext, *, force: bool = False,
 ) -> RunOutcome:  # fmt: skip
-    """Measure the plan's point into `out`, its steps inside `around`. Ctrl-C ends the run early and keeps what was
-    measured. Raises UsageError for a folder that holds a recording, unless `force` says to replace it, and for one that
-    another process writes into."""
+    """Measure the plan's point into `out`, its steps inside `around`. Ctrl-C or SIGTERM ends the run early and keeps
+    what was measured. Raises UsageError for a folder that holds a recording, unless `force` says to replace it, and for
+    one that another process writes into."""
     folder = new_folder(RESULTS, "run-") if out is None else make_writable(out)
     with sole_writer(folder):
         refuse_overwriting(folder, force)
@@ -107,7 +108,7 @@ def _run_into(
 
     (point,) = plan.points
     started = time.perf_counter()
-    with Interrupt() as interrupt:
+    with Interrupt(signal.SIGTERM) as interrupt:
         measured = measure(
             point.spec, folder / RECORDING, interrupted=lambda: interrupt.requested, progress=progress,
             around=around,
