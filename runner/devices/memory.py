@@ -1,11 +1,14 @@
-"""Page-locked host memory: what a modelled device treats as such, and what a request really takes."""
+"""Memory of a modelled device: pages that are not taken before they are written, and what counts as page-locked."""
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Sequence
 from typing import Literal
 from weakref import WeakSet
 
+import numpy as np
 import torch
 
 MemoryKind = Literal["pinned", "pageable"]
@@ -34,6 +37,17 @@ class PageLocked:
     def kind(self, tensor: torch.Tensor) -> MemoryKind:
         """The tensor's memory as the column src_kind or dst_kind names it."""
         return "pinned" if self.holds(tensor) else "pageable"
+
+
+def lazy_zeros(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    """A zeroed tensor whose pages are taken as they are first written: a KV cache is large, and most of it never is.
+
+    (torch.zeros writes all of it.) Raises MemoryError.
+    """
+    num_bytes = math.prod(shape) * dtype.itemsize
+    if num_bytes > sys.maxsize:
+        raise MemoryError(f"unable to allocate {num_bytes} bytes")
+    return torch.from_numpy(np.zeros(num_bytes, dtype=np.uint8)).view(dtype).view(tuple(shape))
 
 
 def tensor_bytes(tensor: torch.Tensor) -> int:

@@ -17,7 +17,7 @@ from ...instrumentation.clock import Clock
 from ...instrumentation.probe.ledger import Ledger
 from .base import CaptureFigures, Event, GraphKey, StreamName, T, Work
 from .costs import CostModel
-from .memory import PageLocked, tensor_bytes
+from .memory import PageLocked, lazy_zeros, tensor_bytes
 from .sim_clock import SimClock
 from .sim_lanes import Enqueued, SimLanes
 from .streams import lane_of
@@ -47,7 +47,7 @@ class SimDevice:
     def empty(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """A zeroed tensor that stands for device memory."""
         with self._sim_clock:
-            return torch.zeros(tuple(shape), dtype=dtype)
+            return lazy_zeros(shape, dtype)
 
     def host_tensor(self, shape: Sequence[int], dtype: torch.dtype, *, pinned: bool) -> torch.Tensor:
         """A zeroed host tensor; a pinned one costs the host a warm allocation."""

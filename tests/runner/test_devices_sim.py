@@ -1,5 +1,7 @@
 """The sim device's door, call by call, in declared time. Times in ns, costs of data/round.json."""
 
+import resource
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,21 @@ def pinned(device, size):
     tensor = device.host_tensor((size,), torch.uint8, pinned=True)
     device.idle_until(2_000_000)  # a round number after the allocation's cost
     return tensor
+
+
+def resident_pages():
+    return int(Path("/proc/self/statm").read_text().split()[1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are counted in /proc")
+def test_memory_that_nobody_writes_is_not_taken(device):
+    # GIVEN a cache of 256 MiB
+    before = resident_pages()
+    cache = device.empty((1 << 10, 1 << 16), torch.float32)
+    # WHEN a row of 256 KiB is written, THEN little more than that is taken, and the rest reads as zeros
+    cache[7] = 1.0
+    assert resident_pages() - before < (16 << 20) // resource.getpagesize()
+    assert (cache[6].any().item(), cache[8].any().item()) == (False, False)
 
 
 def test_a_pinned_copy_moves_the_data_and_is_charged_as_asynchronous(device, ledger):
