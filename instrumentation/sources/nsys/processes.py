@@ -60,11 +60,17 @@ class Devices:
     """Names devices. A device id counts within a process: two processes may call different GPUs 0.
 
     TARGET_INFO_CUDA_DEVICE tells which GPU a process means; where it says that one id stands for several, the GPU's
-    own number takes its place.
+    own number takes its place. In a container a process may have another pid there than in its globalPid: PROCESSES has
+    both. Of a process that it does not tell, nobody knows which of them it means: its device has a name of its own.
     """
 
     def __init__(self, database: Database) -> None:
         rows = database.rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
+        self._called = {
+            whole >> _THREAD_BITS & _MASK: pid
+            for whole, pid in database.rows("PROCESSES", "globalPid", "pid")
+            if isinstance(whole, int)
+        }
         self._gpus: dict[tuple[object, object], object] = {(pid, ordinal): gpu for pid, ordinal, gpu in rows}
         meant: dict[object, set[object]] = {}
         for (_, ordinal), gpu in self._gpus.items():
@@ -85,8 +91,12 @@ class Devices:
     def _name(self, ordinal: int, pid: int | None) -> str:
         if ordinal == ABSENT:
             return "unknown"
-        gpu = self._gpus.get((pid, ordinal)) if self._ambiguous else None
-        return str(ordinal) if gpu is None else f"gpu{gpu}"
+        if not self._ambiguous:
+            return str(ordinal)
+        if pid is None:
+            return "unknown"
+        gpu = self._gpus.get((pid, ordinal), self._gpus.get((self._called.get(pid), ordinal)))
+        return f"{ordinal} of process {pid}" if gpu is None else f"gpu{gpu}"
 
     def listed(self) -> tuple[str, ...]:
         """All devices, by place."""

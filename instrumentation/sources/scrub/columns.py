@@ -17,6 +17,7 @@ NUMBERS: dict[str, str] = {
     "PROFILER_OVERHEAD": _CALL,
     "CUPTI_ACTIVITY_KIND_OVERHEAD": _CALL,
     "TARGET_INFO_CUDA_DEVICE": "gpuId cudaId pid",
+    "PROCESSES": "globalPid pid",
     "TARGET_INFO_SESSION_START_TIME": "utcEpochNs",
     "ANALYSIS_DETAILS": "startTime stopTime duration",
 }

@@ -98,6 +98,19 @@ class TestJoins:
         assert [(own.device, own.busy_ns) for own in figures(export.path).devices] == [("gpu0", 10), ("gpu3", 10)]
 
 
+    @pytest.mark.parametrize("told", [True, False], ids=["in PROCESSES", "nowhere"])
+    def test_pids_of_a_container_do_not_make_one_gpu_of_two(self, export, made, told):
+        # GIVEN the same, and pids that the table of devices has as the container counts them
+        export.kernel(0, 10, pid=1)
+        export.kernel(5, 15, pid=2)
+        for pid, inside, gpu in ((1, 71, 0), (2, 72, 3)):
+            export.add("TARGET_INFO_CUDA_DEVICE", gpuId=gpu, cudaId=0, pid=inside)
+            if told:
+                export.add("PROCESSES", globalPid=made.global_pid(pid), pid=inside)
+        names = ["gpu0", "gpu3"] if told else ["0 of process 1", "0 of process 2"]
+        assert [(own.device, own.busy_ns) for own in figures(export.path).devices] == [(names[0], 10), (names[1], 10)]
+
+
 class TestPageable:
     """Case 46: "async" copies of pageable memory."""
 
