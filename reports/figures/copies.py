@@ -65,8 +65,8 @@ class Bin:
 
 
 def course_figure(points: CopyPoints, bins: Sequence[Bin] = ()) -> Figure:
-    """Left: length, exposed part and overlap of each copy by step. Right: how often which exposure occurred."""
-    (left, right), height_px = panels(2, columns=2)
+    """Left: length, exposed part and overlap of each copy by step. Right, with `bins`: how often which exposure was."""
+    (left, *rest), height_px = panels(2 if bins else 1, columns=2)
     series = (
         ("copy time", points.copy_ns, palette.COPY, "circle-open"),
         ("with build_indices", points.overlap_ns, palette.PREPROCESS, "x-thin-open"),
@@ -81,9 +81,10 @@ def course_figure(points: CopyPoints, bins: Sequence[Bin] = ()) -> Figure:
         }
         for name, values, colour, symbol in series if any(value is not None for value in values)
     ]
-    layout: dict[str, Any] = left.axes("step", "time [µs]") | right.axes("exposed [µs]", "copies")
+    layout: dict[str, Any] = left.axes("step", "time [µs]")
     layout[left.yaxis]["rangemode"] = "tozero"
-    if bins:
+    for right in rest:
+        layout |= right.axes("exposed [µs]", "copies")
         traces.append({**_bars(bins), "xaxis": right.x, "yaxis": right.y})
         layout[right.xaxis]["type"] = "linear" if len(bins) > 1 else "category"
     return Figure(tuple(traces), layout, height_px)

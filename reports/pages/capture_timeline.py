@@ -8,11 +8,9 @@ from ..document import Block, Chart, Figure, Section, Words
 from ..figures.timeline import timeline_figure
 from ..formatting import duration
 from ..views.timeline import StepTimeline
+from .timeline import zoom_hint
 
-_HINT = (
-    "Ranges and kernels have the colour of their phase. Pale: device work of another step. Drag to zoom, double-click"
-    " to go back; the list chooses the window."
-)
+_COLOURS = " Ranges and kernels have the colour of their phase. Pale: device work of another step."
 
 
 def capture_timeline_section(timelines: tuple[StepTimeline, ...]) -> tuple[Section, ...]:
@@ -25,12 +23,14 @@ def capture_timeline_section(timelines: tuple[StepTimeline, ...]) -> tuple[Secti
         what = f"step {line.step}, {line.why}" if is_step else line.why
         since = None if is_step else "the window's start"
         figure = _clipped(timeline_figure(line, since), line)
-        choices.append((f"{what}: {duration(line.end_ns - line.start_ns)}", figure))
+        until = " until its last work" if is_step else ""
+        choices.append((f"{what}: {duration(line.end_ns - line.start_ns)}{until}", figure))
     left_out = sum(line.num_left_out for line in timelines)
     words = f"The shortest {left_out} intervals are left out." if left_out else ""
-    chart: Block = Chart(
-        "timeline", "Host threads above, streams below [µs since the window began]", tuple(choices), words, hint=_HINT
-    )
+    colours = _COLOURS if any(line.step >= 0 for line in timelines) else ""
+    title = "Host threads above, streams below [µs since the window began]"
+    hint = zoom_hint([label for label, _ in choices], colours, "window")
+    chart: Block = Chart("timeline", title, tuple(choices), words, hint=hint)
     note = Words("What the host did is drawn to the depth of four ranges.")
     return (Section("timeline", "Timeline", (chart, note)),)
 

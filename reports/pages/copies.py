@@ -23,7 +23,10 @@ _OVERLAPS = {
 
 
 def copies_section(view: CopyView, origin: str) -> Section:
-    """Exposure first (the finding), then the split, the course, what it shared time with, and the what-if table."""
+    """Exposure first (the finding), then the split, the course, what it shared time with, and the what-if table.
+
+    Without a copy the finding says so, and no table repeats it.
+    """
     blocks: list[Block] = [Words(_sentence(view), emphasis=True)]
     parts = _parts(view)
     if parts:
@@ -31,10 +34,16 @@ def copies_section(view: CopyView, origin: str) -> Section:
         blocks.append(Chart("split", title, (("split", split_figure(parts)),), _split_words(parts), origin))
     if view.groups:
         blocks.append(_groups_table(view, origin))
-    blocks.append(_figures_table(view, origin))
+    if view.num_copies:
+        blocks.append(_figures_table(view, origin))
     if view.figure("copy").n:
         blocks.append(_course(view, origin))
-    blocks += [_overlap_table(view, origin), _what_if_table(view, origin), Words(dose_words(view.doses))]
+    if view.num_copies:
+        blocks.append(_overlap_table(view, origin))
+    if any(answer.period_ns is not None for answer in view.what_if):
+        blocks.append(_what_if_table(view, origin))
+    if view.num_copies:
+        blocks.append(Words(dose_words(view.doses)))
     return Section("copies", "The block-table copy: exposed and hidden", tuple(blocks), brief=True, nav="Copy")
 
 
@@ -122,9 +131,10 @@ def _course(view: CopyView, origin: str) -> Chart:
     points = CopyPoints(columns["step"], columns["copy_ns"], columns["exposed_ns"], columns["build_ns"])
     bins = [Bin(float(row["low_ns"]), float(row["high_ns"]), int(row["copies"])) for row in records(view.bins)]
     words = "" if len(view.points) == view.num_copies else (
-        f"Left, {len(view.points)} of {view.num_copies} copies are drawn, the extremes of each stretch among them."
+        f"By step, {len(view.points)} of {view.num_copies} copies are drawn, the extremes of each stretch among them."
     )
-    title = "Copy, overlap and exposure by step, and how often which exposure occurs [µs]"
+    often = ", and how often which exposure occurs" if bins else ""
+    title = f"Copy, overlap and exposure by step{often} [µs]"
     return Chart("exposure", title, (("exposure", course_figure(points, bins)),), words, origin)
 
 

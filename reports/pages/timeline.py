@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..document import Block, Cell, Chart, Column, Missing, Quantity, Row, Section, Table, Words
 from ..figures.timeline import timeline_figure
 from ..formatting import duration
@@ -9,9 +11,8 @@ from ..views.timeline import StepTimeline
 from .cells import us_column
 
 _TITLE = "Timeline of a step: host, copies, compute [µs since the step began]"
-_HINT = (
-    "Shaded: the block-table copy and build_indices run at the same time. Pale: device work of another step. Drag to"
-    " zoom, double-click to go back; the list chooses the step."
+_SHADES = (
+    " Shaded: the block-table copy and build_indices run at the same time. Pale: device work of another step."
 )
 
 
@@ -28,7 +29,15 @@ def timeline_chart(lines: tuple[tuple[str, StepTimeline], ...], id_: str, origin
     """One chart, a choice for each (label, timeline)."""
     left_out = sum(line.num_left_out for _, line in lines)
     words = f"The shortest {left_out} intervals are left out." if left_out else ""
-    return Chart(id_, _TITLE, tuple((text, timeline_figure(line)) for text, line in lines), words, origin, _HINT)
+    hint = zoom_hint([text for text, _ in lines], _SHADES, "step")
+    return Chart(id_, _TITLE, tuple((text, timeline_figure(line)) for text, line in lines), words, origin, hint)
+
+
+def zoom_hint(labels: Sequence[str], shades: str, what: str) -> str:
+    """How to read and move a timeline. Several `labels` are a list on the page; a single one would be told nowhere."""
+    if len(labels) == 1:
+        return f"{labels[0][:1].upper()}{labels[0][1:]}.{shades} Drag to zoom, double-click to go back."
+    return f"{shades.lstrip()} Drag to zoom, double-click to go back; the list chooses the {what}.".lstrip()
 
 
 def _overlap(line: StepTimeline) -> Cell:

@@ -24,6 +24,11 @@ _DO = {
     DEEPER_RING.name: "give the staging ring more slots (ring_slots)",
     IN_FLIGHT: "keep two steps in flight, so that the host works meanwhile (token_handoff: async_auto)",
 }
+_OF_A_GPU = {
+    True: "what binds a step on a GPU, --device sim models and --device cuda measures",
+    False: "device times take marks on a stream of the engine (docs/probe.md)",
+}
+"""Where the device's side is to be had, by whether our runner made the recording."""
 _CHECKS = "How to measure each (RECORDING: this recording or its run's folder; --param repeats=5 gives intervals)"
 _NOTE = (
     "Predicted: by replay of the recorded steps with that one thing changed. At most: what no change of that kind can"
@@ -57,10 +62,7 @@ def verdict_section(view: RecordingView) -> Section:
 def _bound_words(view: RecordingView) -> str:
     gaps = view.gaps
     if not view.meta.has_device:
-        return (
-            "On device cpu only the host is measured: what binds a step on a GPU, --device sim models and --device cuda"
-            " measures."
-        )
+        return f"On device cpu only the host is measured: {_OF_A_GPU[view.meta.source == 'lab']}."
     if gaps.bound is None:
         return f"What bound the steps was not measured: {gaps.reason}."
     judged = sum(one is not None for one in texts(gaps.steps[flags(gaps.steps, "counted", null=False)], "bound"))

@@ -93,6 +93,12 @@ def test_timelines_are_clipped_to_the_step(two_steps):
     assert all(0 <= bar.start_ns <= bar.end_ns <= 200 * US for bar in lines[0].bars)
 
 
+def test_a_step_is_as_long_as_its_work_beside_the_period_that_the_page_tells(two_steps):
+    chart = section(page(two_steps), "timeline").blocks[0]
+    # both steps are alike, so the one stands for median and longest
+    assert chart.hint.startswith("Step 0, median: 200 µs until its last work. Ranges and kernels have the colour of")
+
+
 def test_the_saved_recording_has_the_same_timelines(two_steps, tmp_path):
     from stepscope.instrumentation.recording import Recording
 
@@ -106,8 +112,11 @@ def test_without_steps_the_longest_gap_is_shown(export):
     for start in (0, 100 * US, 700 * US):
         export.kernel(start, start + 10 * US)
     document = page(export.path)
-    ((label, figure),) = section(document, "timeline").blocks[0].choices
+    chart = section(document, "timeline").blocks[0]
+    ((label, figure),) = chart.choices
     assert label == "around the longest gap: 1.18 ms"
+    # a single window has no list to be chosen from, and no phases
+    assert chart.hint == "Around the longest gap: 1.18 ms. Drag to zoom, double-click to go back."
     assert figure.layout["xaxis"]["title"]["text"] == "time since the window's start [µs]"
 
 

@@ -32,3 +32,16 @@ def test_every_copy_is_counted_also_where_not_every_one_is_drawn(recordings, mon
     view = gather_copies(recordings())
     assert len(view.points) == 1
     assert int(view.bins["copies"].sum()) == view.figure("exposed").n > 1
+
+
+def test_without_known_exposures_no_half_of_the_chart_is_empty():
+    layout = course_figure(POINTS).layout
+    assert "xaxis2" not in layout
+    assert layout["xaxis"]["domain"] == [0.0, 1]
+
+
+def test_a_recording_without_copies_says_so_once(pages):
+    text = pages("no_steps", "text").split("The block-table copy: exposed and hidden\n", 1)[1]
+    section = text.split("Pinned buffers\n")[0]
+    assert "no copy of the buffer was recorded in a counted step" in section
+    assert "not measured [" not in section

@@ -63,3 +63,12 @@ def test_without_a_device_nothing_is_told_to_be_pinned(recordings) -> None:
     text = words(recording)
     assert "staging: pinned_ring" not in text
     assert "There is no device to copy to, so nothing is pinned" in text
+
+
+@pytest.mark.parametrize(("source", "said"), [("lab", "--device sim models"), ("my engine", "device times take marks")])
+def test_on_a_cpu_the_way_to_a_device_is_that_of_whoever_recorded(recordings, source, said) -> None:
+    made = recordings(6)
+    meta = msgspec.structs.replace(made.meta, source=source, device="cpu", modelled=False, calibration=None)
+    text = words(Recording(meta, made.tables))
+    assert said in text
+    assert ("--device" in text) == (source == "lab")
