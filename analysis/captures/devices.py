@@ -23,7 +23,11 @@ from .gathering import KIND_COPY, KIND_GRAPH, KIND_KERNEL, KIND_MEMSET
 from .lacks import Lacks
 from .rows import CaptureRows, DeviceWork, nowhere
 
-_COMMUNICATION = re.compile(r"^(nccl|rccl)|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all", re.IGNORECASE)
+_COMMUNICATION = re.compile(
+    r"^(nccl|rccl|nvshmem)|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce|\bdeep_ep::",
+    re.IGNORECASE,
+)
+"""The libraries', and those that engines bring along: vLLM, SGLang and aiter reduce by kernels of their own."""
 LONG_GAP_NS = 10_000
 
 

@@ -111,6 +111,27 @@ class TestJoins:
         assert [(own.device, own.busy_ns) for own in figures(export.path).devices] == [(names[0], 10), (names[1], 10)]
 
 
+@pytest.mark.parametrize(
+    ("name", "communicates"),
+    [
+        ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", True),
+        ("void vllm::cross_device_reduce_2stage<__nv_bfloat16, 8>(vllm::RankData*, vllm::RankSignals)", True),
+        ("void aiter::cross_device_reduce_1stage<opus::bf16_t, 8>(aiter::RankData*)", True),
+        ("void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*)", True),
+        ("nvshmemi_transfer_rma_kernel", True),
+        ("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)", True),
+        ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>(at::native::ReduceOp<float>)", False),
+        ("void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*)", False),
+    ],
+)
+def test_kernels_of_engines_that_communicate(export, name, communicates):
+    export.kernel(0, 10, name=name)
+    export.kernel(20, 40, name="gemm")
+    (found,) = figures(export.path).devices
+    assert found.communication_kernels == int(communicates)
+    assert (found.communication_union_ns, found.compute_union_ns) == ((10, 20) if communicates else (0, 30))
+
+
 class TestPageable:
     """Case 46: "async" copies of pageable memory."""
 
