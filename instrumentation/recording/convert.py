@@ -102,7 +102,7 @@ def _column(table: str, field: pa.Field, values: pd.Series[Any]) -> pa.Array:
 
 def frames_from_rows(rows: Mapping[str, Sequence[Row]], meta: RecordingMeta) -> dict[str, pd.DataFrame]:
     """All tables, derived columns filled in. `rows` are by table name, as a ledger hands them over."""
-    filled = derive(rows, modelled=meta.modelled, has_device=meta.has_device)
+    filled = derive(rows, modelled=meta.modelled, has_device=meta.has_device, lost=meta.lost_rows)
     return {table: to_frame(to_arrow(table, filled.get(table, ()), meta)) for table in TABLES}
 
 
@@ -134,11 +134,19 @@ _KNOWN = {
     ("copies", "changed_bytes"): "the buffer does not know which of its bytes changed",
     ("dispatch", "size"): "nothing was replayed",
 }
+_SUMMED = {
+    *(("steps", f"{name}_ns") for name in ("period", "host_wait", "host_busy")),
+    *(("steps", f"num_{name}") for name in ("syncs", "launches", "h2d")), ("phases", "starved_ns"),
+    ("phases", "busy_ns"),
+}
+"""What `derive` makes of all rows."""
 _DEVICE_TIMES = ("span_ns", "err_ns", "span_start_ns")
 
 
 def _reason(table: str, column: str, meta: RecordingMeta) -> str:
     known = _KNOWN.get((table, column))
+    if meta.lost_rows and (table, column) in _SUMMED:
+        return f"rows are missing that it is made of{f', or {known}' if known else ''}"
     if known is not None:
         return known
     if column not in {own.name for own in LEDGER_COLUMNS[table]} and meta.source not in CAPTURE_SOURCES:

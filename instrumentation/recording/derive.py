@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from ..probe.ledger import Row
@@ -35,30 +34,42 @@ def _fields(table: str, *columns: str) -> tuple[int, ...]:
     return tuple(_index(table, column) for column in columns)
 
 
-def derive(rows: Rows, *, modelled: bool, has_device: bool) -> dict[str, Sequence[Row]]:
+def derive(rows: Rows, *, modelled: bool, has_device: bool, lost: bool = False) -> dict[str, Sequence[Row]]:
     """The same rows with period, waits, counts, `between_steps`, starved and (modelled only) busy filled in.
 
-    Without a device the counts of launches, copies and syncs stay null: they are not applicable there.
+    Without a device the counts of launches, copies and syncs stay null: they are not applicable there. `lost`: rows are
+    missing, so what is counted and summed over rows is not known, and a period only up to a step of the next number.
     """
     filled = dict(rows)
-    filled["steps"] = _steps(rows, has_device)
-    phases = _filled_phases(rows, busy_too=modelled) if has_device else list(rows.get("phases", ()))
-    filled["phases"] = _in_step_order(phases, _between(rows.get("steps", ())))
+    filled["steps"] = _steps(rows, has_device, lost)
+    phases = list(rows.get("phases", ()))
+    if has_device and not lost:
+        phases = _filled_phases(rows, busy_too=modelled)
+    filled["phases"] = _in_step_order(phases, _between(_followed(rows.get("steps", ()), lost)))
     return filled
 
 
-def _steps(rows: Rows, has_device: bool) -> list[Row]:
+def _followed(steps: Sequence[Row], lost: bool) -> list[tuple[Row, Row | None]]:
+    """Each step and the one behind it; None behind the last one, and where one may have been lost between them."""
+    return [
+        (row, None if following is None or (lost and following[0] != row[0] + 1) else following)
+        for row, following in zip(steps, (*steps[1:], None), strict=False)
+    ]
+
+
+def _steps(rows: Rows, has_device: bool, lost: bool) -> list[Row]:
     steps = rows.get("steps", ())
     start, end, period, busy, wait = _fields("steps", "start_ns", "end_ns", "period_ns", "host_busy_ns", "host_wait_ns")
-    counts = {column: count(rows) for column, count in _COUNTS.items()} if has_device else {}
+    counts = {column: count(rows) for column, count in _COUNTS.items()} if has_device and not lost else {}
     waited, between = _host_waits(rows.get("waits", ()), {row[0]: row[end] for row in steps})
     out: list[Row] = []
-    for position, row in enumerate(steps):
+    for row, following in _followed(steps, lost):
         values = list(row)
-        if position + 1 < len(steps):
-            _fill(values, period, steps[position + 1][start] - row[start])
-        _fill(values, wait, waited.get(row[0], 0))
-        _fill(values, busy, row[end] - row[start] - (values[wait] - between.get(row[0], 0)))
+        if following is not None:
+            _fill(values, period, following[start] - row[start])
+        if not lost:
+            _fill(values, wait, waited.get(row[0], 0))
+            _fill(values, busy, row[end] - row[start] - (values[wait] - between.get(row[0], 0)))
         for column, count in counts.items():
             _fill(values, _index("steps", column), count[row[0]])
         out.append(tuple(values))
@@ -111,13 +122,13 @@ def _count_h2d(rows: Rows) -> Counter[int | None]:
 _COUNTS = {"num_syncs": _count_syncs, "num_launches": _count_launches, "num_h2d": _count_h2d}
 
 
-def _between(steps: Sequence[Row]) -> list[Row]:
-    """One `between_steps` phase behind each step but the last: from its end to the next one's start."""
+def _between(followed: Iterable[tuple[Row, Row | None]]) -> list[Row]:
+    """One `between_steps` phase behind each step that one follows: from its end to the next one's start."""
     start, end = _fields("steps", "start_ns", "end_ns")
     empty = (None,) * (len(LEDGER_COLUMNS["phases"]) - 2)
     return [
         (row[0], "between_steps", following[start] - row[end], *empty)
-        for row, following in pairwise(steps)
+        for row, following in followed if following is not None
     ]
 
 

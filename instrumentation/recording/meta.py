@@ -15,6 +15,14 @@ def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
+DROPPED = "rows were dropped while recording"
+"""The end of a note on `steps.complete`: rows of any table are missing."""
+
+
+KILLED = "the run was killed"
+"""The beginning of an event in the history: its tail is missing."""
+
+
 class ClockInfo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A clock that rows refer to by `clock_id`. Kinds: measured, virtual (host measured, device modelled), declared."""
 
@@ -98,6 +106,11 @@ class RecordingMeta(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """Why `column` is null where it is; None when nothing was noted."""
         reasons = [note.reason for note in self.diagnostics if (note.table, note.column) == (table, column)]
         return "; ".join(reasons) or None
+
+    @property
+    def lost_rows(self) -> bool:
+        """Whether rows are missing that were recorded."""
+        return any(note.reason.endswith(DROPPED) for note in self.diagnostics)
 
     @property
     def has_device(self) -> bool:

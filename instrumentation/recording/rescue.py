@@ -7,7 +7,7 @@ from pathlib import Path
 from ...errors import UsageError
 from ..probe.ledger import Row
 from ..probe.segments import SegmentError, read_segments
-from .meta import Diagnostic, RecordingMeta
+from .meta import DROPPED, KILLED, Diagnostic, RecordingMeta
 from .storage import SEGMENT_FILE
 
 
@@ -28,6 +28,6 @@ def rescue_rows(
     notes = []
     dropped = max(content.dropped_rows, dropped_rows)
     if dropped:
-        notes.append(Diagnostic("steps", "complete", f"{dropped} rows were dropped while recording"))
-    events = [] if content.closed else [f"the run was killed; {content.torn_bytes} torn bytes cut"]
+        notes.append(Diagnostic("steps", "complete", f"{dropped} {DROPPED}"))
+    events = [] if content.closed else [f"{KILLED}; {content.torn_bytes} torn bytes cut"]
     return content.rows, meta.with_diagnostics(*notes).with_history(*events)

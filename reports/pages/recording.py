@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...instrumentation.recording.meta import RecordingMeta
-from ..document import Document
+from ...instrumentation.recording.meta import KILLED, RecordingMeta
+from ..document import Document, Section, Words
 from ..formatting import count, duration
 from ..views.recording import RecordingView
 from .buffers import buffers_section
@@ -28,6 +28,7 @@ def recording_document(view: RecordingView) -> Document:
     phase_reasons = {note.column: note.reason for note in meta.diagnostics if note.table == "phases"}
     phase_reasons |= {f"steps.{note.column}": note.reason for note in meta.diagnostics if note.table == "steps"}
     sections = (
+        *_lacking(meta),
         verdict_section(view),
         headline_section(view),
         phases_section(view.phases, origin, phase_reasons),
@@ -42,6 +43,14 @@ def recording_document(view: RecordingView) -> Document:
         diagnostics_section(meta, view.tables),
     )
     return Document(view.name, _subtitle(view), sections, origin, notice(meta, view.calibration))
+
+
+def _lacking(meta: RecordingMeta) -> tuple[Section, ...]:
+    """Before all figures, where the recording is a part of what ran: that it is, and why."""
+    reasons = [note.reason for note in meta.diagnostics if (note.table, note.column) == ("steps", "complete")]
+    reasons += [event for event in meta.history if event.startswith(KILLED)]
+    blocks = tuple(Words(f"{reason[0].upper()}{reason[1:]}.", emphasis=True) for reason in reasons)
+    return (Section("lacking", "What this recording lacks", blocks, brief=True, nav="Lacking"),) if blocks else ()
 
 
 def _subtitle(view: RecordingView) -> str:

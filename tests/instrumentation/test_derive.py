@@ -4,8 +4,9 @@ import random
 
 import pandas as pd
 import pytest
-from stepscope.instrumentation.recording import ProcessKeys, Recording, RecordingMeta
+from stepscope.instrumentation.recording import Diagnostic, ProcessKeys, Recording, RecordingMeta
 from stepscope.instrumentation.recording.busy import Work
+from stepscope.instrumentation.recording.meta import DROPPED
 from stepscope.instrumentation.recording.schema import LEDGER_COLUMNS, STEPS
 
 BASE = 2**60
@@ -158,3 +159,23 @@ def test_the_index_of_a_ledger_row_counts_its_step():
     assert len(step(0, 0, 1)) == 1 + len(LEDGER_COLUMNS["steps"])
     assert len(phase(0, "x", 1)) == 1 + len(LEDGER_COLUMNS["phases"])
     assert len(copy(0, "h2d", "gpu:copy", 0, 1)) == 1 + len(LEDGER_COLUMNS["copies"])
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_where_rows_were_lost_nothing_is_made_of_what_is_left(lost):
+    # GIVEN steps 4, 5 and 9 of which a full disk took the waits, launches and steps between
+    about = meta()
+    if lost:
+        about = about.with_diagnostics(Diagnostic("steps", "complete", f"7 {DROPPED}"))
+    rows = {
+        "steps": [step(4, 0, 100), step(5, 130, 200), step(9, 900, 950)], "copies": [copy(4, "h2d", "gpu:copy", 1, 2)],
+        "phases": [phase(4, "forward", 50, span_ns=40, begin=10)],
+    }
+    found = Recording.from_ledger(rows, about)
+    # THEN a period reaches to the next number at most, and sums and counts are not known
+    assert column(found, "steps", "period_ns") == [130, None if lost else 770, None]
+    assert column(found, "phases", "host_ns") == [50, 30, *([] if lost else [700])]
+    for name in ("host_wait_ns", "host_busy_ns", "num_launches", "num_h2d", "num_syncs"):
+        assert (column(found, "steps", name) == [None] * 3) == lost
+        assert not lost or found.meta.reason("steps", name) == "rows are missing that it is made of"
+    assert (column(found, "phases", "busy_ns")[0] is None) == lost

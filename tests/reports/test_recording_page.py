@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from stepscope.instrumentation.recording import Diagnostic, Recording
+from stepscope.instrumentation.recording.meta import DROPPED, KILLED
 from stepscope.reports import render
 from stepscope.reports.pages.headline import phase_words
 from stepscope.reports.views.copies import gather_copies
@@ -71,6 +73,16 @@ def test_the_answers_carry_the_figures(recordings):
     assert "24.5 % of it, 49.0 µs, is exposed" in " ".join(text.split())
     assert "2 of 2 staged buffers are pinned; a slot is reused up to 2 times." in text
     assert "4 of 5 counted steps replayed a graph; 25.0 % of their tokens are padding." in text
+
+
+@pytest.mark.parametrize("form", ["text", "md", "html"])
+def test_that_a_recording_is_not_whole_stands_before_all_figures(recordings, form):
+    made = recordings(6)
+    assert "What this recording lacks" not in render(made, form)
+    about = made.meta.with_diagnostics(Diagnostic("steps", "complete", f"7 {DROPPED}"))
+    page = render(Recording(about.with_history(f"{KILLED}; 3 torn bytes cut"), made.tables), form)
+    for words in ("7 rows were dropped while recording.", "The run was killed; 3 torn bytes cut."):
+        assert 0 < page.index(words) < page.index("A step takes")
 
 
 def test_a_hazard_is_loud(recordings):
