@@ -14,6 +14,9 @@ temperature and power are not among them: they change from run to run on one mac
 """
 
 
+_NO_GPU = "none ("
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A field in which two environments differ; None where a side does not know it."""
@@ -43,6 +46,27 @@ def differences(base: Mapping[str, object], head: Mapping[str, object]) -> tuple
 def told(found: Iterable[Difference]) -> str:
     """Each field with what both sides say: "gpu: NVIDIA H200 / unknown"."""
     return ", ".join(f"{item.field}: {_word(item.base)} / {_word(item.head)}" for item in found)
+
+
+def no_gpu(device: object, calibration: object) -> str:
+    """The `gpu` of a run without one. What a model stands in for is a machine of its own, told by its calibration."""
+    return f"{_NO_GPU}{device}, calibration {calibration})"
+
+
+def has_no_gpu(machine: Mapping[str, object]) -> bool:
+    """Whether its `gpu` is one of `no_gpu`."""
+    return str(machine.get("gpu", "")).startswith(_NO_GPU)
+
+
+def modelled_note(machine: Mapping[str, object]) -> tuple[str, ...]:
+    """What every output says of a modelled device; nothing for a GPU, a CPU alone, and where nobody knows."""
+    head, gpu = no_gpu("sim", ""), str(machine.get("gpu", ""))
+    if not gpu.startswith(head[:-1]):
+        return ()
+    return (
+        f"modelled: device times are of a queue model with the calibration {gpu[len(head) - 1:-1]}; host times are"
+        " measured. It says nothing of a GPU that is here.",
+    )
 
 
 def _word(value: object) -> str:

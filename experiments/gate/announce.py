@@ -9,7 +9,7 @@ from typing import Any
 
 from ...analysis.gate.detectable import GatePlan, plan
 from ...analysis.gate.equal_arms import EqualArms
-from ...analysis.gate.fingerprint import IDENTITY
+from ...analysis.gate.fingerprint import IDENTITY, has_no_gpu
 from ...analysis.gate.limits import Limits
 from ...instrumentation.environment import fingerprint
 from ...instrumentation.telemetry import TelemetrySampler
@@ -92,8 +92,7 @@ def _here() -> dict[str, Any]:
 def _elsewhere(machine: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
     """Whether a field that both know differs. A modelled GPU is not for this process to say."""
     known = [field for field in IDENTITY if machine.get(field) is not None and here.get(field) is not None]
-    modelled = str(machine.get("gpu", "")).startswith("none (")
-    return any(machine[field] != here[field] for field in known if not (modelled and field == "gpu"))
+    return any(machine[field] != here[field] for field in known if not (field == "gpu" and has_no_gpu(machine)))
 
 
 def _cost(first_s: float) -> str:

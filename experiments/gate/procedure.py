@@ -14,6 +14,7 @@ from pathlib import Path
 from ...analysis.gate.block_values import gated
 from ...analysis.gate.conditions import told
 from ...analysis.gate.equal_arms import EqualArms
+from ...analysis.gate.fingerprint import modelled_note
 from ...analysis.gate.matching import unmatched
 from ...analysis.gate.result import GateResult
 from ...analysis.gate.suite import judge_suite
@@ -59,8 +60,10 @@ def run_gate(request: GateRequest, say: Say, today: Callable[[], date] = date.to
             measured = Measured(measured.first, series_of(fresh, again))
             suite = judge_suite([*lost, *judge(measured, request.metrics, spread, request.limits)], request.limits)
     base, head = request.arms
-    notes = (*_calibration_notes(book, spread, measured, request), *_telemetry_notes(measured))
     machine = {} if book is None else book.machine
+    notes = (
+        *modelled_note(machine), *_calibration_notes(book, spread, measured, request), *_telemetry_notes(measured),
+    )
     result = GateResult(
         suite, "paired", base.title, head.title, machine, notes, levels(measured), besides(measured, request.limits),
         bench.programs["head"].commit, began,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ...analysis.gate.block_values import LaunchValues
-from ...analysis.gate.fingerprint import differences, told
+from ...analysis.gate.fingerprint import differences, no_gpu, told
 from ...analysis.gate.verdict import Reason
 
 _NAMES = {"gpu_name": "gpu", "gpu_driver": "driver", "gpu_mig": "mig"}
@@ -23,7 +23,7 @@ def machine_of(opened: Mapping[str, Any]) -> dict[str, Any]:
     """The environment that an arm told, under the gate's names. A modelled device is its own kind of GPU."""
     known = {_NAMES.get(key, key): value for key, value in opened["environment"].items()}
     if opened["device"] != "cuda":
-        known["gpu"] = f"none ({opened['device']}, calibration {opened['calibration']})"
+        known["gpu"] = no_gpu(opened["device"], opened["calibration"])
     return known
 
 

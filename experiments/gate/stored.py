@@ -9,7 +9,7 @@ from pathlib import Path
 from ...analysis.gate.block_values import DEVICE, EXPOSED
 from ...analysis.gate.direction import COUNTED, UNKNOWN_DIRECTION, is_time, less_is_better
 from ...analysis.gate.exact import EXACT, judge_exact
-from ...analysis.gate.fingerprint import differences, told
+from ...analysis.gate.fingerprint import differences, modelled_note, told
 from ...analysis.gate.history import Result, judge_history
 from ...analysis.gate.history_share import judge_history_share
 from ...analysis.gate.limits import Limits
@@ -59,7 +59,10 @@ def gate_history(request: HistoryRequest) -> GateResult:
         verdicts = [PointVerdict(ALL, ALL, Verdict.INCOMPARABLE, reason, detail=told(differ))]
     else:
         verdicts = _judged(stored, head, request)
-    notes = [f"Against {len(stored)} stored results: a weaker promise than both versions side by side."]
+    notes = [
+        *modelled_note(head.machine),
+        f"Against {len(stored)} stored results: a weaker promise than both versions side by side.",
+    ]
     if differ:
         notes.append(f"NOT THE SAME MACHINE ({told(differ)})")
     names = ", ".join(str(path) for path in request.baseline), str(request.head)

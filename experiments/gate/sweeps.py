@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...analysis.gate.fingerprint import no_gpu
 from ...errors import UsageError
 from ..plan import Point, parameters
 from ..store import SUMMARY_VERSION, SweepStore
@@ -67,5 +68,5 @@ def _machine_of(path: Path) -> dict[str, object]:
         return {}
     known: dict[str, object] = {str(_ENVIRONMENT.get(key, key)): value for key, value in environment.items()}
     if meta.get("device") != "cuda":
-        known["gpu"] = f"none ({meta.get('device')}, calibration {meta.get('calibration')})"
+        known["gpu"] = no_gpu(meta.get("device"), meta.get("calibration"))
     return known

@@ -81,6 +81,21 @@ def test_a_slower_point_fails_on_fresh_launches_and_names_its_place(calibrated, 
     assert result.suite.exit_code == 1
 
 
+@pytest.mark.parametrize(("device", "said"), [("sim", "modelled: "), ("cpu", "")])
+def test_every_output_for_people_says_what_was_modelled(gated, device, said):
+    opened = {**OPENED, "device": device, "calibration": "h200: NVIDIA H200, shape llama-1b" if said else None}
+
+    def equal(name, number):
+        one = made_launch(number)
+        return PointLaunch({"base": opened, "head": opened}, one.values, one.conditions, one.head_first)
+
+    result, _, _ = gated(equal)
+    for name in ("text", "markdown", "html", "json", "junit", "github-summary"):
+        written = " ".join(FORMATS[name].write(result).split())
+        assert ("modelled: device times" in written) == bool(said), name
+        assert not said or "calibration h200: NVIDIA H200, shape llama-1b" in written
+
+
 def test_a_longer_tail_is_told_and_not_gated(calibrated, gated):
     result, script, _ = gated(lambda name, number: made_launch(number, tail=0.5))
     assert result.suite.verdict is Verdict.PASS
