@@ -94,6 +94,8 @@ def _path(line: Timeline, cut: Window, free: Replay, until_ns: int) -> list[Segm
             segments.append((before.start_ns, before.end_ns, _mask(line, cut, op)))
         elif op in cut.places:
             op = _host_path(line, cut, free, op, segments)
+            if op is None:  # a copy may start before its call returns: until then the host was in that call
+                segments.append((until_ns, cut.begin_ns, "host"))
         else:  # enqueued before the window: from there on the host's past lies before the copy
             segments.append((min(until_ns, times.start_ns), times.start_ns, "host"))
             break

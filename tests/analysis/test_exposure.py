@@ -67,6 +67,19 @@ def test_another_copy_can_be_the_mask(lab, source) -> None:
     assert (row["hidden_by_host_ns"], row["hidden_by_copy_ns"]) == (4, 46)
 
 
+def test_what_hid_a_copy_adds_up_also_where_it_began_within_its_call(lab) -> None:
+    # GIVEN a copy whose call returns at 30, and that began at 10, as measured ones do
+    made = lab()
+    with made.step(0):
+        table = made.copy("block_table", 100, lane="gpu:copy", cost=30, latency=-20)
+        made.host(200)
+        made.stream_wait("gpu:compute", table)
+        made.launch("reader", 5, consumes=(table,))
+    row = exposure(made.recording()).steps.iloc[0]
+    # THEN all of 10..110 lies behind the host's work: what was left of the call, and what came after it
+    assert (row["exposed_ns"], row["hidden_ns"], row["hidden_by_host_ns"]) == (0, 100, 100)
+
+
 def test_the_consumer_that_starts_first_counts(lab) -> None:
     made = lab()
     with made.step(0):
