@@ -142,12 +142,15 @@ class SegmentWriter:
                 return
 
     def _write_batch(self, batch: list[_Part]) -> None:
-        """Write the rows of one flush, gathered by table: few records and few calls, however small the parts were."""
+        """Write the rows of one flush, gathered by table: few records and few calls, however small the parts were.
+
+        Steps come last: where a kill cuts the file, no step is there that looks as if it had done nothing.
+        """
         tables: dict[str, list[Row]] = {}
         for table, rows, _ in batch:
             tables.setdefault(table, []).extend(rows)
         buffer, rows_in_buffer = b"", 0
-        for table, gathered in tables.items():
+        for table, gathered in sorted(tables.items(), key=lambda part: part[0] == "steps"):
             for first in range(0, len(gathered), CHUNK_ROWS):
                 chunk = gathered[first : first + CHUNK_ROWS]
                 buffer += _record({"t": table, "r": chunk})

@@ -67,6 +67,30 @@ def test_truncated_at_every_byte(tmp_path):
         assert not content.closed
 
 
+def test_where_the_file_is_cut_no_step_lacks_its_rows(tmp_path):
+    # GIVEN what a ledger hands over, steps first, in two flushes
+    whole = tmp_path / "a.seg"
+    writer = SegmentWriter(whole)
+    for first in (0, 300):
+        numbers = range(first, first + 300)
+        writer.add("steps", [(number,) for number in numbers])
+        writer.add("phases", [(number, "forward") for number in numbers])
+        writer.add("copies", [(number, "h2d") for number in numbers])
+        writer.flush()
+    writer.close()
+    data, seen = whole.read_bytes(), set()
+    # WHEN a kill cuts it anywhere
+    for cut in range(10, len(data), 37):
+        (tmp_path / "torn.seg").write_bytes(data[:cut])
+        rows = read_segments(tmp_path / "torn.seg").rows
+        steps = {row[0] for row in rows.get("steps", ())}
+        seen.add(len(steps))
+        # THEN each step that is there has done what it did
+        for table in ("phases", "copies"):
+            assert steps <= {row[0] for row in rows.get(table, ())}
+    assert {0, 300} < seen
+
+
 def test_a_flipped_bit_ends_the_file_at_its_record(tmp_path):
     path = tmp_path / "a.seg"
     write(path)
