@@ -1,11 +1,6 @@
-"""The mappers against the article's formula in plain Python; `triton` is its stand-in, the kernel runs interpreted."""
+"""The mappers against the article's formula; `triton` is its stand-in (the kernel: test_slot_mapping_triton.py)."""
 
-import json
-import os
-import subprocess
-import sys
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,48 +11,7 @@ from stepscope.runner.devices.cpu import CpuDevice
 from stepscope.runner.inputs.flat_indices import FlatIndexBuilder
 from stepscope.runner.inputs.slot_mapping import HostSlotMapper, SlotTensors, make_device_mapper
 
-SHARED_ORACLE = Path(__file__).resolve().parents[2].parent / "shared" / "oracles" / "runner_cases.json"
-KERNEL_SCRIPT = """
-import json, sys, numpy as np, torch
-from stepscope.runner.inputs.slot_kernel import SlotKernel
-answers, device = [], "cuda" if torch.cuda.is_available() else "cpu"
-torch.set_default_device(device)
-for step in json.load(sys.stdin):
-    table = torch.tensor(step["table"], dtype=torch.int32)
-    slots = torch.full((step["max_num_tokens"],), 12345, dtype=torch.int64)
-    logits = torch.zeros(table.shape[0], dtype=torch.int64)
-    kernel = SlotKernel(
-        torch.tensor(step["query_start_loc"], dtype=torch.int32), torch.tensor(step["positions"], dtype=torch.int64),
-        table, (slots, logits), step["block_size"],
-    )
-    kernel(len(step["query_start_loc"]) - 1, step["query_start_loc"][-1])
-    answers.append({"slots": slots.tolist(), "logits": logits.tolist()})
-json.dump(answers, sys.stdout)
-"""
-
-
-def make_step(block_size, block_rows, num_scheduled, num_computed, max_num_tokens):
-    width = max(map(len, block_rows))
-    boundaries = np.cumsum([0, *num_scheduled])
-    positions = [c + i for c, q in zip(num_computed, num_scheduled, strict=True) for i in range(q)]
-    return {
-        "block_size": block_size,
-        "table": [row + [0] * (width - len(row)) for row in block_rows],
-        "query_start_loc": boundaries.tolist(),
-        "positions": positions,
-        "num_scheduled": num_scheduled,
-        "num_computed": num_computed,
-        "max_num_tokens": max_num_tokens,
-    }
-
-
-def by_formula(step):
-    slots = []
-    for row, (computed, count) in enumerate(zip(step["num_computed"], step["num_scheduled"], strict=True)):
-        for position in range(computed, computed + count):
-            block = step["table"][row][position // step["block_size"]]
-            slots.append(block * step["block_size"] + position % step["block_size"] if block else -1)
-    return slots + [-1] * (step["max_num_tokens"] - len(slots))
+from .slot_steps import ARTICLE, HUGE, LARGE, NULLS, STEPS, by_formula, make_step, oracle_steps
 
 
 def by_mapper(kind, step):
@@ -94,28 +48,6 @@ class Shared:
 
     def publish(self, count):
         return 1
-
-
-def by_kernel(steps):
-    """All steps in one process: Triton's interpreter is chosen when Triton is imported; a GPU does without."""
-    interpreted = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
-    environment = {**os.environ, **interpreted, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", KERNEL_SCRIPT],
-        input=json.dumps(steps), env=environment, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
-
-
-ARTICLE = make_step(4, [[7, 2], [5], [8, 9, 4]], [1, 3, 2], [5, 0, 8], 9)
-LARGE = make_step(16, [[0] * 3 + [63_999]], [1], [63], 2)  # case 6: block 63,999, offset 15
-HUGE = make_step(16, [[200_000_000]], [1], [15], 1)  # 3.2e9 does not fit 32 bits
-IDLE = make_step(2, [[3], [4, 5], [6]], [0, 3, 0], [2, 1, 0], 4)
-LONG = make_step(16, [list(range(1, 200)), [300]], [3000, 1], [40, 3], 3100)  # more than one chunk of the kernel
-TURNS = make_step(16, [list(range(1, 640))], [10_000], [5], 10_001)  # more than the chunks that run side by side
-NULLS = make_step(4, [[0, 0, 9], [0, 5], [0, 0]], [9, 3, 2], [2, 3, 0], 16)  # some tokens stand below a window
-STEPS = [ARTICLE, LARGE, HUGE, IDLE, LONG, TURNS, NULLS]
 
 
 @pytest.mark.parametrize("kind", ["triton", "torch", "host"])
@@ -169,34 +101,8 @@ def test_case_6(shared_case):
     assert torch.iinfo(slots.dtype).bits == expected["slot_dtype_bits"]
 
 
-def oracle_steps(cases):
-    names = ("block_size", "block_rows", "num_scheduled", "num_computed", "max_num_tokens")
-    return [make_step(*(case["in"][name] for name in names)) for case in cases]
-
-
-@pytest.fixture(scope="module")
-def kernel_answers():
-    """Answers for STEPS and, where the file is there, the oracle's steps: one process for both, it starts slowly."""
-    pytest.importorskip("triton")
-    oracle = SHARED_ORACLE.exists()
-    cases = json.loads(SHARED_ORACLE.read_text())["groups"]["slot_mapping"]["cases"] if oracle else []
-    answers = by_kernel([*STEPS, *oracle_steps(cases)])
-    return answers[: len(STEPS)], answers[len(STEPS) :]
-
-
-def test_the_kernel_in_tritons_interpreter(kernel_answers):
-    for step, answer in zip(STEPS, kernel_answers[0], strict=True):
-        assert answer["slots"] == by_formula(step)
-        assert answer["logits"] == [max(end - 1, 0) for end in step["query_start_loc"][1:]]
-
-
 @pytest.mark.parametrize("kind", ["triton", "torch", "host"])
 def test_oracle(runner_oracle, kind):
     cases = runner_oracle("slot_mapping")
     for case, step in zip(cases, oracle_steps(cases), strict=True):
-        assert by_mapper(kind, step)["slots"] == case["out"]
-
-
-def test_oracle_in_tritons_interpreter(runner_oracle, kernel_answers):
-    for case, answer in zip(runner_oracle("slot_mapping"), kernel_answers[1], strict=True):
-        assert answer["slots"] == case["out"]
+        assert by_mapper(kind, step)["slots"] == by_formula(step) == case["out"]

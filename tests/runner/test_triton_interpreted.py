@@ -15,7 +15,7 @@ import torch
 pytest.importorskip("triton")
 FILES = (
     "attention/test_attention_triton.py", "models/test_layer_ops_triton.py", "test_table_kernels_triton.py",
-    "test_draft_counts_triton.py", "test_handoff_triton.py",
+    "test_draft_counts_triton.py", "test_handoff_triton.py", "test_slot_mapping_triton.py",
 )  # fmt: skip
 
 

@@ -1,0 +1,35 @@
+"""The kernel of slots against the article's formula. On a GPU; elsewhere through test_triton_interpreted.py."""
+
+import os
+
+import pytest
+import torch
+
+from .slot_steps import STEPS, by_formula, recorded_steps
+
+pytest.importorskip("triton")
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+pytestmark = pytest.mark.skipif(not (torch.cuda.is_available() or INTERPRETED), reason="see test_triton_interpreted.py")
+
+
+def by_kernel(step):
+    from stepscope.runner.inputs.slot_kernel import SlotKernel
+
+    def tensor(values, dtype):
+        return torch.tensor(values, dtype=dtype, device=DEVICE)
+
+    table = tensor(step["table"], torch.int32)
+    slots = torch.full((step["max_num_tokens"],), 12345, dtype=torch.int64, device=DEVICE)
+    logits = torch.zeros(table.shape[0], dtype=torch.int64, device=DEVICE)
+    starts, positions = tensor(step["query_start_loc"], torch.int32), tensor(step["positions"], torch.int64)
+    kernel = SlotKernel(starts, positions, table, (slots, logits), step["block_size"])
+    kernel(len(step["query_start_loc"]) - 1, step["query_start_loc"][-1])
+    return slots.tolist(), logits.tolist()
+
+
+@pytest.mark.parametrize("step", [*STEPS, *recorded_steps()])
+def test_the_kernel_follows_the_formula(step):
+    slots, logits = by_kernel(step)
+    assert slots == by_formula(step)
+    assert logits == [max(end - 1, 0) for end in step["query_start_loc"][1:]]
