@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..errors import UsageError
@@ -34,7 +34,7 @@ def write_atomically(path: Path, text: str) -> None:
         with naming(path):
             path.write_text(text, encoding="utf-8")
         return
-    path = Path(os.path.realpath(path))
+    asked, path = path, Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name[:40]}.{os.getpid()}.tmp")  # a name may be as long as names can be
     try:
         with naming(path), temporary.open("w", encoding="utf-8") as file:
@@ -42,8 +42,11 @@ def write_atomically(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
+    except OSError as error:
+        with suppress(OSError):  # where nothing can be written there is nothing to remove
+            temporary.unlink(missing_ok=True)
+        if error.filename == str(temporary):  # nobody asked for a file of that name
+            error.filename = str(asked)
         raise
     sync_folder(path.parent)
 

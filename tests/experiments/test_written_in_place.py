@@ -24,6 +24,14 @@ def test_a_link_stays_one_and_what_it_leads_to_is_replaced(tmp_path: Path) -> No
     assert sorted(path.name for path in real.parent.iterdir()) == ["later.json", "real.json"]
 
 
+@pytest.mark.parametrize("above", ["missing", "file"])
+def test_what_cannot_be_written_is_named_as_it_was_asked_for(tmp_path: Path, above: str) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OSError, match="directory") as raised:
+        write_atomically(tmp_path / above / "gate.json", "new")
+    assert raised.value.filename == str(tmp_path / above / "gate.json")
+
+
 def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
