@@ -6,7 +6,7 @@ from collections import Counter
 
 from ...analysis.history.found import SeriesFound, Step
 from ..document import Block, Column, Document, Facts, Missing, Quantity, Row, Section, Table, Words
-from ..formatting import count, percent
+from ..formatting import count, counted, percent
 from ..gate.characters import readable, shortened
 from ..gate.words import signed
 from .charts import series_chart
@@ -29,7 +29,7 @@ def history_document(view: HistoryView, name: str) -> Document:
         Section("machines", "Machines", (_machines(view),)),
     ]
     order = "in the order of time" if view.in_time else "in the order given (not every result has a time)"
-    subtitle = f"{count(view.num_results)} results, {order}; {count(len(view.series))} series"
+    subtitle = f"{counted(view.num_results, 'result')}, {order}; {count(len(view.series))} series"
     return Document(f"perf history: {readable(name)}", subtitle, tuple(sections))
 
 
@@ -37,8 +37,10 @@ def _steps(view: HistoryView) -> tuple[Block, ...]:
     steps = view.steps()
     late = [one for one in view.series if one.newest is not None]
     if not steps and not late:
-        decided = sum(one.state.decided for one in view.series)
-        told = f"No step in the {count(decided)} of {count(len(view.series))} series that could be looked through."
+        of = f"{count(len(view.series))} series"
+        told = f"No step in the {count(_decided(view))} of {of} that could be looked through."
+        if not _decided(view):
+            told = f"None of {of} could be looked through; why stands below."
         return (Words(told, emphasis=True),)
     blocks: list[Block] = [Words(step_words(found, step), emphasis=step.slower) for found, step in steps[:_TOLD]]
     blocks += [Words(_late(one)) for one in late[:_TOLD]]
@@ -126,13 +128,22 @@ def _series(view: HistoryView) -> Table:
     return Table("Every series", columns, tuple(rows), filterable=len(rows) > _TOLD)
 
 
+def _decided(view: HistoryView) -> int:
+    """How many series could be looked through."""
+    return sum(one.state.decided for one in view.series)
+
+
 def _unsaid(view: HistoryView) -> tuple[Block, ...]:
     limits = view.limits
     texts = [
         f"A step needs {limits.min_segment} results on each side, {signed(limits.min_effect)} or more, and p <"
-        f" {limits.alpha:g}. That is per series: of {count(len(view.series))} series without a step"
-        f" {limits.alpha * len(view.series):.2g} would show one by chance."
+        f" {limits.alpha:g}."
     ]
+    if decided := _decided(view):
+        texts[0] += (
+            f" That is per series: of {count(decided)} series without a step {limits.alpha * decided:.2g} would show"
+            " one by chance."
+        )
     states = Counter(state_words(one, limits) for one in view.series if not one.state.decided)
     texts += [f"{number} series: {words}." for words, number in states.items()]
     holes = [one for one in view.series if one.holes]

@@ -110,6 +110,13 @@ def test_too_short_unknown_failed_and_all_of_different_machines_decide_nothing(p
     ended = perf("history", store({"schema": 1, "results": results}))
     assert ended.code == code, ended.out
     assert "slower since" not in ended.out
+    # what nobody looked through cannot alarm by chance
+    assert "could be looked through; why stands below." in ended.out
+    assert "by chance" not in ended.out
+
+
+def test_one_result_is_no_plural(perf, store):
+    assert "\n1 result, in the order of time; 1 series\n" in perf("history", store(result(1e7))).out
 
 
 @pytest.mark.parametrize(("tree", "said"), [
