@@ -90,12 +90,15 @@ def capture(
         raise UsageError("a command behind --: takes no options of our run (--spec, --steps, ...), no --profiler torch")
     if profiler is Profiler.TORCH and (options != NsightOptions() or workers != 1):
         raise UsageError(_NSYS_ONLY)
-    folder = capturing.new_folder(out)
+    # A folder is made when nothing is left that can be wrong with what was asked.
     if profiler is Profiler.TORCH:
-        done = _torch(spec, given, param or [], folder)
+        done = _torch(spec, given, param or [], out)
     else:
-        arguments = command or capturing.own_command(_arguments(spec, given, param or []), folder, options)
-        done = capturing.capture_nsys(arguments, folder, options, workers=workers)
+        arguments = [] if command else _arguments(spec, given, param or [])
+        capturing.required_nsys(workers)
+        folder = capturing.new_folder(out)
+        own_run = command or capturing.own_command(arguments, folder, options)
+        done = capturing.capture_nsys(own_run, folder, options, workers=workers)
     typer.echo(done.text)
     return done.exit_code
 
@@ -109,10 +112,11 @@ def _arguments(spec: Path | None, given: dict[str, Any], params: list[str]) -> l
     return [*([str(spec)] if spec else []), *named, *[text for own in params for text in ("--param", own)]]
 
 
-def _torch(spec: Path | None, given: dict[str, Any], params: list[str], folder: Path) -> Captured:
+def _torch(spec: Path | None, given: dict[str, Any], params: list[str], out: Path | None) -> Captured:
     from ..experiments import capturing, single
     from .progress import RunProgress
 
     plan = single.plan_single(spec, given, params)
+    folder = capturing.new_folder(out)
     with RunProgress() as progress:
         return capturing.capture_torch(plan, folder, progress)

@@ -15,7 +15,7 @@ from ..instrumentation.launch import NsightOptions, nsight_command, reports_of, 
 from ..instrumentation.launch.torch_profiler import probe_ranges, profiled_into
 from ..instrumentation.recording.reader import Recording
 from ..instrumentation.sources.capture import Capture
-from ..instrumentation.sources.nsys.tools import find_tools
+from ..instrumentation.sources.nsys.tools import NsysTools, find_tools
 from ..instrumentation.sources.reading import read_capture
 from ..reports import render_capture
 from .diffing import diff_recordings
@@ -53,14 +53,8 @@ def own_command(arguments: Sequence[str], folder: Path, options: NsightOptions) 
     return [sys.executable, "-m", __name__.split(".")[0], "run", *arguments, *window, "--out", str(folder / RUN)]
 
 
-def capture_nsys(
-    command: Sequence[str], folder: Path, options: NsightOptions, *, workers: int = 1
-) -> Captured:
-    """Run `command` under nsys and import what it captured, a recording and a page a window.
-
-    Raises UsageError without an nsys or for options that cannot work, MeasurementError (exit 3) for a capture in which
-    a process that launched kernels has none, or fewer than `workers` processes have any.
-    """
+def required_nsys(workers: int = 1) -> tuple[Path, NsysTools]:
+    """The nsys that is here, and what else. Raises UsageError without one, or for workers that cannot be."""
     if not 0 <= workers <= MOST_WORKERS:
         raise UsageError(f"--workers {workers}: give the processes that must have kernels, 0 to {MOST_WORKERS}")
     found = find_tools()
@@ -69,8 +63,20 @@ def capture_nsys(
             "nsys: none was found on the PATH, in the folders of NVIDIA's packages or inside Nsight Compute; install "
             "nsight-systems-cli, or take --profiler torch for a run of ours"
         )
+    return found.nsys, found
+
+
+def capture_nsys(
+    command: Sequence[str], folder: Path, options: NsightOptions, *, workers: int = 1
+) -> Captured:
+    """Run `command` under nsys and import what it captured, a recording and a page a window.
+
+    Raises UsageError without an nsys or for options that cannot work, MeasurementError (exit 3) for a capture in which
+    a process that launched kernels has none, or fewer than `workers` processes have any.
+    """
+    program, found = required_nsys(workers)
     target = folder / "capture"
-    ended = run_gently(nsight_command(found.nsys, command, target, options), worker_environment(os.environ))
+    ended = run_gently(nsight_command(program, command, target, options), worker_environment(os.environ))
     can_finish = found.importer is not None
     reports = reports_of(target, windows=options.windows, ended=ended, can_finish=can_finish)
     texts = [_imported(report, folder, workers) for report in reports]

@@ -159,6 +159,14 @@ def test_without_an_nsys(perf, tmp_path, monkeypatch):
         nsys=None, importer=None))
     ended = perf("capture", "--out", tmp_path / "out", "--", *NOTHING)
     assert (ended.code, "--profiler torch" in ended.err) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("profiler", ["nsys", "torch"])
+def test_a_run_that_cannot_be_leaves_no_folder(perf, tmp_path, profiler):
+    ended = perf("capture", "--profiler", profiler, "--regime", "stedy", "--out", tmp_path / "out")
+    assert (ended.code, "regime 'stedy' is unknown" in ended.err) == (2, True)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_command_takes_no_options_of_our_run(perf, tmp_path):

@@ -32,6 +32,7 @@ def parsed_by(verb, arguments):
 def handed(tmp_path, monkeypatch):
     """`handed(*options)`: what `perf run` reads of the command line that `perf capture *options` would start."""
     started = []
+    monkeypatch.setattr(capturing, "required_nsys", lambda workers: None)
     monkeypatch.setattr(capturing, "capture_nsys", lambda command, *_, **__: started.append(command) or DONE)
 
     def call(*options):
