@@ -15,7 +15,8 @@ TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:17:04.0781490,7,5
 2023-11-16 18:17:09.0000000,9,2
 """
-SIZES = ["--param", "max_num_seqs=4", "--param", "max_num_batched_tokens=16", "--param", "block_size=4"]
+SIZES = ["--param", "max_num_seqs=4", "--param", "max_num_batched_tokens=16", "--param", "block_size=4",
+         "--param", "num_blocks=256"]  # fmt: skip
 
 
 @pytest.fixture
