@@ -10,19 +10,11 @@ from ..requests import Request
 from ..step import PLACEHOLDER, BlockIds, StepDelta, StepResult
 from .config import SchedulerConfig
 from .draft import StepDraft
+from .intake import TokenIntake
 from .kv_cache import KVCache
 from .limits import token_limit
 from .prefill_cadence import PrefillCadence
-from .speculation import (
-    NO_DRAFTS,
-    Drafts,
-    check_accepted,
-    check_sampled,
-    drop_drafts,
-    settle,
-    take_drafts,
-    within_model_len,
-)
+from .speculation import NO_DRAFTS, Drafts, drop_drafts, take_drafts, within_model_len
 from .state import NEVER, RequestState
 
 
@@ -42,16 +34,14 @@ class Scheduler:
     def __init__(self, config: SchedulerConfig) -> None:
         self.config = config
         self._async = config.async_scheduling
-        self._late = self._async or config.num_speculative_tokens > 0  # blocks may become known when tokens come back
         self._kv = KVCache(config)
+        self._intake = TokenIntake(config, self._kv)
         self._waiting: deque[RequestState] = deque()
         self._running: list[RequestState] = []
         self._states: dict[str, RequestState] = {}
         self._covered: dict[int, list[str]] = {}  # who samples, by step that was not updated yet
         self._drafted: dict[int, Mapping[str, Drafts]] = {}  # what is verified, likewise
         self._next_drafts: Drafts = (PLACEHOLDER,) * (config.num_speculative_tokens if self._async else 0)
-        self.ended: dict[str, int] = {}
-        """The requests that the last update ended, and how many tokens short of their limit: a stop token cut them."""
         self._finished: list[str] = []  # told to the worker by the next delta
         self._reset: list[str] = []  # preempted by forced_reset, told by the next delta
         self._next_step = 0
@@ -62,6 +52,11 @@ class Scheduler:
     def num_unfinished(self) -> int:
         """Requests added and not yet answered in full."""
         return len(self._states)
+
+    @property
+    def ended(self) -> Mapping[str, int]:
+        """The requests that the last update ended, and how many tokens short of their limit a stop token cut them."""
+        return self._intake.ended
 
     @property
     def num_free_blocks(self) -> int:
@@ -124,82 +119,17 @@ class Scheduler:
         return self._covered[delta.step]
 
     def update(self, result: StepResult) -> Mapping[str, tuple[int, ...]]:
-        """Take the tokens that became visible; end what is answered in full. Returns the tokens that were taken.
-
-        Dropped is what comes too late: the request has ended meanwhile (a stop token is noticed when it comes back, and
-        one more was sampled behind it), or it was preempted, and samples the token again after the resume. With
-        `deliver_late` a request preempted for want of blocks takes its tokens while it waits; after a forced reset it
-        does not. Cut off is what was accepted behind the request's end.
+        """Take the tokens that became visible (see `TokenIntake`); end what is answered in full. Returns the tokens
+        that were taken.
         """
-        self.ended = {}
-        cut: dict[str, tuple[int, ...]] = {}  # what was taken of the tokens, where that isn't all
-        drafted = self._drafted.pop(result.step, {})
-        step, states = result.step, self._states
-        for req_id, tokens in result.sampled.items():
-            state = states.get(req_id)
-            if state is None or step < state.valid_from_step:
-                cut[req_id] = ()
-                continue
-            if step <= state.stale_through:
-                late = self.config.deliver_late
-                cut[req_id] = self._take_late(state, tokens, drafted.get(req_id, NO_DRAFTS), step) if late else ()
-                continue
-            if not drafted and state.num_placeholders and len(tokens) == 1:
-                self._take_one(state, tokens[0], step)
-                continue
-            kept = self._take(state, tokens, drafted.get(req_id, NO_DRAFTS), step)
-            if kept is not tokens:
-                cut[req_id] = kept
+        taken = self._intake.take(result, self._states, self._drafted.pop(result.step, {}))
         if result.drafts and not self._async:
-            self._take_drafts(result)
+            self._intake.take_proposals(result, self._states)
         self._last_update = result.step
         self._covered.pop(result.step, None)
         if self.ended:
             self._end(self.ended.keys())
-        if not cut:
-            return result.sampled
-        return {req_id: kept for req_id, tokens in result.sampled.items() if (kept := cut.get(req_id, tokens))}
-
-    def _take_one(self, state: RequestState, token: int, step: int) -> None:
-        """The common case of `_take`: one token, no drafts."""
-        state.num_placeholders -= 1
-        place = state.num_tokens
-        state.tokens[place] = token
-        state.num_tokens = place = place + 1
-        if place >= state.limit or (state.stops and token in state.stops):
-            self.ended[state.req_id] = state.limit - place
-        if self._late and place >= state.num_cached_tokens + self._kv.grain:
-            self._kv.remember(state, state.settled(step))  # a block may have waited for its last token
-
-    def _take(self, state: RequestState, tokens: tuple[int, ...], drafts: Drafts, step: int) -> tuple[int, ...]:
-        """Append the tokens of one request, up to its end; returns those that were taken, the same tuple if all."""
-        check_sampled(state, len(tokens), drafts, step)
-        settle(state, len(drafts), len(tokens))
-        before = state.num_tokens
-        if state.append(tokens):
-            self.ended[state.req_id] = state.limit - state.num_tokens
-        taken = state.num_tokens - before
-        if self._late and state.num_tokens >= state.num_cached_tokens + self._kv.grain:
-            # a block may have waited for its last token; drafts behind the request's end do not count
-            self._kv.remember(state, state.settled(step) - (len(tokens) - taken))
-        return tokens if taken == len(tokens) else tokens[:taken]
-
-    def _take_late(self, state: RequestState, tokens: tuple[int, ...], drafts: Drafts, step: int) -> tuple[int, ...]:
-        """Tokens that were in flight when their request was preempted: they are its next ones, and no count knows them
-        any more.
-        """
-        check_accepted(state, len(tokens), drafts, step)
-        before = state.num_tokens
-        if state.append(tokens):
-            self.ended[state.req_id] = state.limit - state.num_tokens
-        return tokens[: state.num_tokens - before]
-
-    def _take_drafts(self, result: StepResult) -> None:
-        """What the worker proposes for the next step of each request."""
-        for req_id, proposed in result.drafts.items():
-            state = self._states.get(req_id)
-            if state is not None and result.step >= state.valid_from_step and result.step > state.stale_through:
-                state.drafts = proposed
+        return taken
 
     def forced_reset(self) -> None:
         """Preempt everything that runs and forget all cached prefixes, as after a change of weights.
