@@ -18,6 +18,8 @@ from .visible import first_handle
 
 _COLUMNS = tuple(column.name for column in TELEMETRY)
 _INT64_MAX = 2**63 - 1
+_NOT_AVAILABLE = 2**32 - 1
+"""NVML_VALUE_NOT_AVAILABLE in 32 bits, which it gives without an error: 4295 MHz, 4295 kW, 4294967295 °C."""
 _MIG = "the GPU is split (MIG); it is known for each MIG instance only"
 
 
@@ -121,7 +123,10 @@ class TelemetrySampler:
         return Unavailable(_MIG) if self._mig else int(self._nvml.nvmlDeviceGetMemoryInfo(self._handle).used)
 
     def _utilization(self) -> int | Unavailable:
-        return Unavailable(_MIG) if self._mig else int(self._nvml.nvmlDeviceGetUtilizationRates(self._handle).gpu)
+        if self._mig:
+            return Unavailable(_MIG)
+        found = int(self._nvml.nvmlDeviceGetUtilizationRates(self._handle).gpu)
+        return found if found <= 100 else Unavailable(f"the driver gives {found} %, which is no figure")
 
     def _mig_mode(self) -> bool:
         current, _pending = self._nvml.nvmlDeviceGetMigMode(self._handle)
@@ -134,7 +139,7 @@ class TelemetrySampler:
         """
         try:
             answer = query()
-            if isinstance(answer, int) and not 0 <= answer <= _INT64_MAX:
+            if isinstance(answer, int) and (not 0 <= answer <= _INT64_MAX or answer == _NOT_AVAILABLE):
                 answer = Unavailable(f"the driver gives {answer}, which is no figure")
         except Exception as error:  # noqa: BLE001 - no failure of NVML may reach the run
             answer = Unavailable(" ".join(str(error).split()) or type(error).__name__)

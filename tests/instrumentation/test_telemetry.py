@@ -165,3 +165,16 @@ def test_another_package_of_the_same_name_is_an_absent_one():
         raise RuntimeError("two packages\nfight for the name pynvml")
 
     assert "two packages fight" in TelemetrySampler(load=broken).unavailable
+
+
+def test_what_stands_for_not_known_is_no_figure():
+    # GIVEN a driver that fills in NVML_VALUE_NOT_AVAILABLE in place of an error, and a share above all there is
+    unknown = 2**32 - 1
+    sampler, row = sample(fake_nvml(
+        nvmlDeviceGetPowerUsage=unknown, nvmlDeviceGetTemperature=unknown, nvmlDeviceGetClockInfo=unknown,
+        nvmlDeviceGetUtilizationRates=SimpleNamespace(gpu=101, memory=0),
+    ))  # fmt: skip
+    for name in ("power_mw", "temperature_c", "sm_clock_mhz", "mem_clock_mhz", "gpu_utilization_pct"):
+        assert row[name] is None
+        assert "no figure" in sampler.reasons[name]
+    assert row["memory_used_bytes"] == MEMORY_USED
