@@ -17,7 +17,16 @@ import pyarrow as pa
 from ..probe.ledger import Row
 from .derive import derive
 from .meta import Diagnostic, RecordingMeta
-from .schema import CAPTURE_SOURCES, KEYS, LEDGER_COLUMNS, ONLY_CAPTURES, SWEEP_KEYS, TABLES, Column
+from .schema import (
+    CAPTURE_SOURCES,
+    KEYS,
+    LEDGER_COLUMNS,
+    ONLY_CAPTURES,
+    OWN_SOURCE,
+    SWEEP_KEYS,
+    TABLES,
+    Column,
+)
 
 _ARROW = {"int64": pa.int64(), "float64": pa.float64(), "string": pa.string(), "bool": pa.bool_()}
 _PANDAS = {
@@ -102,7 +111,9 @@ def _column(table: str, field: pa.Field, values: pd.Series[Any]) -> pa.Array:
 
 def frames_from_rows(rows: Mapping[str, Sequence[Row]], meta: RecordingMeta) -> dict[str, pd.DataFrame]:
     """All tables, derived columns filled in. `rows` are by table name, as a ledger hands them over."""
-    filled = derive(rows, modelled=meta.modelled, has_device=meta.has_device, lost=meta.lost_rows)
+    filled = derive(
+        rows, modelled=meta.modelled, has_device=meta.has_device, lost=meta.lost_rows, ours=meta.source == OWN_SOURCE
+    )
     return {table: to_frame(to_arrow(table, filled.get(table, ()), meta)) for table in TABLES}
 
 

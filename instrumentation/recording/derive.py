@@ -34,17 +34,22 @@ def _fields(table: str, *columns: str) -> tuple[int, ...]:
     return tuple(_index(table, column) for column in columns)
 
 
-def derive(rows: Rows, *, modelled: bool, has_device: bool, lost: bool = False) -> dict[str, Sequence[Row]]:
+def derive(
+    rows: Rows, *, modelled: bool, has_device: bool, lost: bool = False, ours: bool = True
+) -> dict[str, Sequence[Row]]:
     """The same rows with period, waits, counts, `between_steps`, starved and (modelled only) busy filled in.
 
     Without a device the counts of launches, copies and syncs stay null: they are not applicable there. `lost`: rows are
     missing, so what is counted and summed over rows is not known, and a period only up to a step of the next number.
+    `ours`: our runner records every wait, launch, copy and operation. Of another engine a kind of which there is no row
+    at all was not recorded, which is not 0.
     """
     filled = dict(rows)
-    filled["steps"] = _steps(rows, has_device, lost)
+    filled["steps"] = _steps(rows, has_device=has_device, lost=lost, ours=ours)
     phases = list(rows.get("phases", ()))
-    if has_device and not lost:
-        phases = _filled_phases(rows, busy_too=modelled)
+    work = _compute_work(rows) if has_device and not lost else []
+    if work or (has_device and not lost and ours):
+        phases = _filled_phases(rows, Work(work), busy_too=modelled)
     filled["phases"] = _in_step_order(phases, _between(_followed(rows.get("steps", ()), lost)))
     return filled
 
@@ -57,17 +62,19 @@ def _followed(steps: Sequence[Row], lost: bool) -> list[tuple[Row, Row | None]]:
     ]
 
 
-def _steps(rows: Rows, has_device: bool, lost: bool) -> list[Row]:
+def _steps(rows: Rows, *, has_device: bool, lost: bool, ours: bool) -> list[Row]:
     steps = rows.get("steps", ())
     start, end, period, busy, wait = _fields("steps", "start_ns", "end_ns", "period_ns", "host_busy_ns", "host_wait_ns")
     counts = {column: count(rows) for column, count in _COUNTS.items()} if has_device and not lost else {}
+    counts = {column: found for column, found in counts.items() if found or ours}
     waited, between = _host_waits(rows.get("waits", ()), {row[0]: row[end] for row in steps})
+    knows_waits = not lost and bool(waited or ours)
     out: list[Row] = []
     for row, following in _followed(steps, lost):
         values = list(row)
         if following is not None:
             _fill(values, period, following[start] - row[start])
-        if not lost:
+        if knows_waits:
             _fill(values, wait, waited.get(row[0], 0))
             _fill(values, busy, row[end] - row[start] - (values[wait] - between.get(row[0], 0)))
         for column, count in counts.items():
@@ -140,13 +147,12 @@ def _in_step_order(phases: Iterable[Row], between: Sequence[Row]) -> list[Row]:
     return [row for group in behind.values() for row in group]
 
 
-def _filled_phases(rows: Rows, *, busy_too: bool) -> list[Row]:
+def _filled_phases(rows: Rows, work: Work, *, busy_too: bool) -> list[Row]:
     """Phases with starved_ns: the part of the span in which the compute lane had no operation.
 
     busy_ns is the rest where the device is a model. A real one is not busy throughout an operation of ours, which may
     be many kernels: there it takes a profiler. Small copies without times count as nothing.
     """
-    work = Work(_compute_work(rows))
     span, starved, busy, begin = _fields("phases", "span_ns", "starved_ns", "busy_ns", "span_start_ns")
     out: list[Row] = []
     for row in rows.get("phases", ()):

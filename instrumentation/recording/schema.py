@@ -172,6 +172,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
 }
 """Columns of each table, without the keys that stand before them (KEYS, and SWEEP_KEYS inside a sweep)."""
 
+OWN_SOURCE = "lab"
+"""Source of what our runner records."""
 CAPTURE_SOURCES = ("nsys", "kineto")
 """Sources of imported captures."""
 ONLY_CAPTURES = "only imported captures have it"

@@ -179,3 +179,24 @@ def test_where_rows_were_lost_nothing_is_made_of_what_is_left(lost):
         assert (column(found, "steps", name) == [None] * 3) == lost
         assert not lost or found.meta.reason("steps", name) == "rows are missing that it is made of"
     assert (column(found, "phases", "busy_ns")[0] is None) == lost
+
+
+def test_of_another_engine_what_nobody_recorded_is_not_zero():
+    # GIVEN an engine of somebody's own on a GPU, with marks at its phases and nothing else
+    about = RecordingMeta(source="my engine", device="cuda", process=ProcessKeys(device="cuda"))
+    rows = {"steps": [step(0, 0, 100), step(1, 130, 200)], "phases": [phase(0, "forward", 50, span_ns=40, begin=10)]}
+    found = Recording.from_ledger(rows, about)
+    made = {"host_wait_ns": 20, "host_busy_ns": 80, "num_launches": 1, "num_h2d": 1, "num_syncs": 1}
+    for name in made:
+        assert column(found, "steps", name) == [None, None]
+        assert found.meta.reason("steps", name) == "not recorded by source my engine"
+    assert column(found, "phases", "starved_ns")[0] is None
+    # WHEN it writes down its waits, launches, copies and operations, too
+    rows["waits"] = [(0, "host:main", "tokens", 1, BASE + 10, BASE + 30)]
+    rows["spans"] = [span(0, "host:main", "launch", 1, 2), span(0, "gpu:compute", "kernel", 20, 30)]
+    rows["copies"] = [copy(0, "h2d", "gpu:copy", 1, 2)]
+    # THEN they count, and 0 is a count
+    found = Recording.from_ledger(rows, about)
+    assert {name: column(found, "steps", name)[0] for name in made} == made
+    assert column(found, "steps", "num_launches")[1] == 0
+    assert column(found, "phases", "starved_ns")[0] == 30
