@@ -19,7 +19,7 @@ from .visible import first_handle
 _COLUMNS = tuple(column.name for column in TELEMETRY)
 _INT64_MAX = 2**63 - 1
 _NOT_AVAILABLE = 2**32 - 1
-"""NVML_VALUE_NOT_AVAILABLE in 32 bits, which it gives without an error: 4295 MHz, 4295 kW, 4294967295 °C."""
+"""NVML_VALUE_NOT_AVAILABLE in 32 bits, which drivers give without an error, as a clock, a power or a temperature."""
 _MIG = "the GPU is split (MIG); it is known for each MIG instance only"
 
 
