@@ -130,7 +130,7 @@ def _open(request: SizesRequest, watch: SizesWatch) -> SizesSource:
     return open_source(
         request.path, {name: value for name, value in trace.items() if value is not None},
         {name: value for name, value in runner.items() if value is not None},
-        CostsAsked(request.calibration, request.cost_model, request.device), watch,
+        CostsAsked(request.calibration, request.cost_model, request.device, bool(request.run)), watch,
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from ...instrumentation.recording.reader import Recording
 from ...runner.config import RunnerConfig
 from ..estimate import duration
 from ..loading import Tree, load_tree
-from ..resolve import measured_steps, resolve, workload_of
+from ..resolve import default_device, measured_steps, resolve, workload_of
 from ..spec import AXES, SECTIONS, PointSpec, parse_point, resolve_paths
 from ..typed import refuse_unknown_keys
 from .dry import OUTSIDE_NS, dry_stream
@@ -52,11 +52,18 @@ class CostsAsked:
 
     calibration, cost_model  name or file, and the shape in it
     device                   where the lists will run
+    runs                     whether they will; else `auto` stands for the GPU that the list is for
     """
 
     calibration: str | None = None
     cost_model: str | None = None
     device: str | None = None
+    runs: bool = False
+
+    def place(self, own: str | None) -> str | None:
+        """The device that the costs are of, where the source names `own`."""
+        named = self.device or own
+        return default_device() if self.runs and named in (None, "auto") else named
 
 
 def open_source(
@@ -81,7 +88,7 @@ def open_source(
     costs = {"calibration": asked.calibration, "cost_model": asked.cost_model}
     tree |= {name: value for name, value in costs.items() if value is not None}
     tree["runner"] = {"graph_mode": _GRAPHS, **(tree.get("runner") or {}), **runner}
-    return _dry(tree, path.name, watch, asked.device)
+    return _dry(tree, path.name, watch, asked.place(tree.get("device")))
 
 
 def _one_point(path: Path) -> Tree:
@@ -111,7 +118,7 @@ def _dry(tree: dict[str, Any], name: str, watch: SizesWatch, device: str | None)
     watch.end()
     part = f", interrupted after {len(stream.tokens) + stream.left_out:,} steps" if watch.interrupted else ""
     how = f"modelled: scheduler only, {OUTSIDE_NS // 1000} us a step outside the decoder"
-    costs = costs_on(device or tree.get("device"), spec.runner, costs)
+    costs = costs_on(device, spec.runner, costs)
     measured = f"calibration {spec.calibration}, shape {spec.cost_model}, measured in graphs"
     facts = [("steps", f"a dry run of {name}{part}, {how}"), ("times", f"{measured} {_attention(costs)}")]
     if workload.notes:

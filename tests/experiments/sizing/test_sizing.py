@@ -9,6 +9,7 @@ import pytest
 from stepscope.errors import UsageError
 from stepscope.experiments.resolve import resolve
 from stepscope.experiments.sizing import run as sizing_run
+from stepscope.experiments.sizing import source as sizing_source
 from stepscope.experiments.sizing.find import SizesRequest, find_sizes
 from stepscope.experiments.sizing.watch import Unwatched
 from stepscope.runner.devices.calibration import Staircase, load_calibration
@@ -65,7 +66,7 @@ def bending(tmp_path):
     return path
 
 
-def test_what_attention_takes_longer_is_left_to_devices_that_have_one(spec, bending):
+def test_what_attention_takes_longer_is_left_to_devices_that_have_one(spec, bending, monkeypatch):
     # GIVEN a calibration that knows it WHEN sizes are chosen for a real device, for sim, and for decodes with drafts
     real = spec.with_name("real.yaml")
     real.write_text(CLOSED.replace("device: sim", "device: auto"))
@@ -73,12 +74,15 @@ def test_what_attention_takes_longer_is_left_to_devices_that_have_one(spec, bend
     on_sim = find_sizes(SizesRequest(path=spec, budget=6, calibration=str(bending)))
     to_sim = find_sizes(SizesRequest(path=real, budget=6, calibration=str(bending), run=4, device="sim"))
     drafts = find_sizes(SizesRequest(path=real, budget=6, calibration=str(bending), drafts=1))
+    # auto is sim here, once the lists are run
+    monkeypatch.setattr(sizing_source, "default_device", lambda: "sim")
+    auto = find_sizes(SizesRequest(path=real, budget=6, calibration=str(bending), run=4))
     # THEN it counts on the real device alone
     dearer = on_gpu.arms[0].step_mean_ns - on_sim.arms[0].step_mean_ns
     assert 0 < dearer <= 100_000
     assert dict(on_gpu.facts)["times"].endswith("without attention, plus what attention adds in larger graphs")
-    assert to_sim.arms == on_sim.arms
-    assert {dict(found.facts)["times"][-17:] for found in (on_sim, to_sim, drafts)} == {"without attention"}
+    assert to_sim.arms == auto.arms == on_sim.arms
+    assert {dict(found.facts)["times"][-17:] for found in (on_sim, to_sim, auto, drafts)} == {"without attention"}
     # AND the same steps are judged: it does not change when they come
     assert dict(on_gpu.facts)["judged"] == dict(on_sim.facts)["judged"]
 
