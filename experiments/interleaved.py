@@ -22,13 +22,15 @@ from .visits import begins, settle_steps
 Blocks = list[dict[str, object]]
 """One arm's blocks, as they are stored: {"order": place among all arms' blocks, "periods_ns": [one a step]}; with
 `gauge_ns`, the slower of the core's speeds before and behind it, where the host was gauged (`host_speed`)."""
+
+
 def turns(arms: int, blocks: int) -> list[int]:
     """Which arm each block belongs to: 0 1 2 | 2 1 0 | 0 1 2 ..., so that a drift falls on all of them alike."""
     return [arm if turn % 2 == 0 else arms - 1 - arm for turn in range(blocks) for arm in range(arms)]
 
 
 class TakesTurns(Protocol):
-    """What `interleave` needs of a session, or of an arm that shares one."""
+    """A session, or an arm that shares one."""
 
     @property
     def warmup_steps(self) -> int:
@@ -52,14 +54,6 @@ class TakesTurns(Protocol):
         ...
 
 
-def interleave(
-    sessions: Sequence[TakesTurns], measure: MeasureSpec, interrupted: Callable[[], bool] = lambda: False
-) -> list[Blocks]:
-    """Warm every session up, then run their blocks in turns; the blocks of each."""
-    warm_up(sessions, interrupted)
-    return take_turns(sessions, measure, interrupted)
-
-
 def warm_up(sessions: Sequence[TakesTurns], interrupted: Callable[[], bool] = lambda: False) -> None:
     """Bring every session to where its blocks begin; nothing is measured."""
     for session in sessions:
@@ -72,11 +66,12 @@ def take_turns(
     sessions: Sequence[TakesTurns], measure: MeasureSpec, interrupted: Callable[[], bool] = lambda: False,
     speed: HostSpeed | None = None, pass_on: Callable[[], None] = lambda: None,
 ) -> list[Blocks]:  # fmt: skip
-    """The blocks of each session, which is warm.
+    """Run the blocks of all sessions, each of which was warmed up, in turns. Returns the blocks of each session.
 
-    Each block begins with steps that are not counted, because the caches are another arm's, and ends with one, because
-    the last period would be that of the other arms. Their rows carry `warmup`. `speed` gauges the host beside them,
-    and `pass_on` is called before each visit but the first: others may measure then.
+    Each block begins with steps that are not counted, because the caches hold another arm's data, and ends with one
+    more, because its last period would hold the turns of the other arms. The rows of these steps carry `warmup`.
+    `speed` measures the host's speed around each block. `pass_on` is called before each visit but the first, and lets
+    other processes measure.
     """
     found: list[Blocks] = [[] for _ in sessions]
     for order, arm in enumerate(turns(len(sessions), measure.blocks)):

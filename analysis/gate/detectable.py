@@ -10,6 +10,9 @@ from scipy.special import nctdtr, stdtrit
 from .equal_arms import EqualArms, as_equal_arms
 from .limits import Limits
 
+POWER = 0.95
+"""How surely the gate flags the slowdown that a plan calls detectable."""
+
 
 @dataclass(frozen=True, slots=True)
 class GatePlan:
@@ -27,8 +30,9 @@ class GatePlan:
     most_s: float
 
 
-def plan(calibrated: EqualArms | float, points: int, limits: Limits, *, block_s: float = 1.2, launch_s: float = 10.0,
-         power: float = 0.95) -> GatePlan:  # fmt: skip
+def plan(
+    calibrated: EqualArms | float, points: int, limits: Limits, *, block_s: float = 1.2, launch_s: float = 10.0
+) -> GatePlan:
     """The plan on a machine whose equal arms show `calibrated` (a number: their sd between launches, log).
 
     Two arms are resident at once and start together; all points of a launch share its start.
@@ -36,12 +40,12 @@ def plan(calibrated: EqualArms | float, points: int, limits: Limits, *, block_s:
     equal = as_equal_arms(calibrated, limits)
     least = float(equal.floor(limits.launches, limits))
     stage = limits.launches * (launch_s + points * limits.pairs * 2 * block_s)
-    detectable = float(np.expm1(_detectable(equal, least, limits, power)))
-    return GatePlan(float(np.expm1(least)), detectable, power, round(stage, 3), round(2 * stage, 3))
+    detectable = float(np.expm1(_detectable(equal, least, limits)))
+    return GatePlan(float(np.expm1(least)), detectable, POWER, round(stage, 3), round(2 * stage, 3))
 
 
-def _detectable(equal: EqualArms, least: float, limits: Limits, power: float) -> float:
-    """Least effect flagged with probability `power`: both of the flag's conditions must hold, by the weaker one.
+def _detectable(equal: EqualArms, least: float, limits: Limits) -> float:
+    """Least effect flagged with probability POWER: both of the flag's conditions must hold, by the weaker one.
 
     The mean passes the floor when it is a normal quantile above it; the t bound passes zero by a noncentral t.
     """
@@ -49,8 +53,8 @@ def _detectable(equal: EqualArms, least: float, limits: Limits, power: float) ->
     df = limits.launches - 1
     offset = float(np.abs(equal.offset))
     critical = stdtrit(df, limits.confidence)
-    over_floor = least + float(-stdtrit(1e6, 1 - power)) * error
+    over_floor = least + float(-stdtrit(1e6, 1 - POWER)) * error
     effects = np.linspace(0, 12, 1201) * error  # in standard errors; the bound needs fewer than that
     found = 1 - nctdtr(df, effects / error if error > 0 else effects, critical)
-    over_zero = float(effects[np.argmax(found >= power)]) if error > 0 else 0.0
+    over_zero = float(effects[np.argmax(found >= POWER)]) if error > 0 else 0.0
     return float(max(over_floor, over_zero + offset))

@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 
 import torch
 
+from ...analysis.table_copies import BLOCK_TABLE
 from ...instrumentation.recording.meta import Diagnostic
 from ...runner.config import RunnerConfig
 from ...runner.devices.calibration import calibration_of
@@ -46,15 +47,15 @@ def cost_rows(
     return [*rows, *own_rows(costs, _origin(driver, SOURCE))], []
 
 
-def copy_rows(tally: ReplayTally, driver: str, buffer: str = "block_table") -> list[CalibrationRow]:
-    """What the copies of `buffer` take once they run; no row where none came from page-locked memory, or none is left
-    for one more.
+def copy_rows(tally: ReplayTally, driver: str) -> list[CalibrationRow]:
+    """What the block table's copies take once they run; no row where none came from page-locked memory, or none is
+    left for one more.
     """
-    size_bytes = tally.usual_copy_bytes(buffer)
+    size_bytes = tally.usual_copy_bytes(BLOCK_TABLE)
     if size_bytes is None:
         return []
     try:
-        entry, copy_ns = copy_entry(buffer, size_bytes, queued_copy_ns(GpuBench(), size_bytes))
+        entry, copy_ns = copy_entry(BLOCK_TABLE, size_bytes, queued_copy_ns(GpuBench(), size_bytes))
     except RuntimeError:  # torch's word for memory that ran out, on either side
         return []
     return [(*entry, copy_ns, "ns", *_origin(driver, COPY_SOURCE), None)]

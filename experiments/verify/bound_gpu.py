@@ -39,7 +39,6 @@ INJECTED_NS = 50_000
 SETTLE = 4
 Periods = Sequence[int | None]
 """One a step, in ns; None where not known."""
-Seen = Callable[[Recording, int], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +115,13 @@ class Perturbed:
         return self.by_host_ns if kind == "host" else self.by_device_ns
 
 
-def perturbed(kind: str, runs: int, device: str = "cuda", seen: Seen = lambda *run: None) -> list[Perturbed]:
-    """Every run; `seen` is told its recording and its first step."""
+def perturbed(kind: str, runs: int, device: str = "cuda") -> list[Perturbed]:
+    """Every run."""
     most = KINDS[kind].session_runs
-    return [run for done in range(0, runs, most) for run in _session(kind, min(most, runs - done), device, seen)]
+    return [run for done in range(0, runs, most) for run in _session(kind, min(most, runs - done), device)]
 
 
-def _session(kind: str, runs: int, device: str, seen: Seen) -> list[Perturbed]:
+def _session(kind: str, runs: int, device: str) -> list[Perturbed]:
     rows = HeldRows()
     with tempfile.TemporaryDirectory() as folder:
         session = Session(resolve(bound_spec(kind, runs, device)), Path(folder) / "recording", rows=rows)
@@ -133,9 +132,7 @@ def _session(kind: str, runs: int, device: str, seen: Seen) -> list[Perturbed]:
             session.run(LoopLimits(warmup_steps=session.warmup_steps, steps=0))
             found = []
             for _ in range(runs):
-                recording = _run(session, rows, plan, KINDS[kind].steps)
-                seen(recording, plan.begin)
-                found.append(looked_at(recording, plan.stretch))
+                found.append(looked_at(_run(session, rows, plan, KINDS[kind].steps), plan.stretch))
             return found
 
 

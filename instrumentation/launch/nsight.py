@@ -28,14 +28,12 @@ class NsightOptions:
     capture_range  none: all of the run; cudaProfilerApi: from cudaProfilerStart to cudaProfilerStop
     range_end      what happens at cudaProfilerStop: stop collects no more, repeat waits for the next start
     windows        how many such windows the program opens; nsys writes a report for each
-    trace          what nsys traces, as its --trace takes it
     """
 
     graph_trace: GraphTrace = "graph"
     capture_range: CaptureRange = "none"
     range_end: RangeEnd | None = None
     windows: int = 1
-    trace: str = "cuda,nvtx"
 
     def check(self) -> None:
         """Raise UsageError for a combination that would end in a report with nothing usable in it."""
@@ -64,7 +62,7 @@ def nsight_command(nsys: Path, command: Sequence[str], out: Path, options: Nsigh
     if options.capture_range != "none":
         ranged.append(f"--capture-range-end={options.end_of_range}")
     return [
-        str(nsys), "profile", f"--trace={options.trace}", "--sample=none", "--cpuctxsw=none",
+        str(nsys), "profile", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none",
         f"--cuda-graph-trace={options.graph_trace}", "--trace-fork-before-exec=true", *ranged,
         "--wait=all",  # the report is made when the last worker has ended, not when the first process has
         "--force-overwrite=true", f"--output={out}", *command,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from stepscope.errors import UsageError
-from stepscope.experiments.interleaved import interleave, rotated, turns
+from stepscope.experiments.interleaved import rotated, take_turns, turns, warm_up
 from stepscope.experiments.launches import launches
 from stepscope.experiments.observer import Unwatched
 from stepscope.experiments.plan import make_plan
@@ -69,7 +69,8 @@ def test_blocks_hold_periods_of_counted_steps_only(tmp_path):
     plan = make_plan([("spec", SPEC)], {})
     points = launches(plan.points)[0]
     sessions = [Session(point.spec, tmp_path / point.id) for point in points]
-    found = interleave(sessions, points[0].spec.measure)
+    warm_up(sessions)
+    found = take_turns(sessions, points[0].spec.measure)
     measured = [session.finish() for session in sessions]
     assert [[block["order"] for block in blocks] for blocks in found] == [[0, 3, 4], [1, 2, 5]]
     for blocks, done in zip(found, measured, strict=True):

@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 from stepscope.errors import UsageError
-from stepscope.experiments.interleaved import interleave
+from stepscope.experiments.interleaved import take_turns, warm_up
 from stepscope.experiments.one_runner import HeldRows, OneRunner
 from stepscope.experiments.plan import make_plan
 from stepscope.instrumentation.recording.meta import SweepKeys
@@ -22,7 +22,8 @@ def test_each_arm_has_the_steps_of_its_blocks_and_its_own_order(tmp_path):
     points = make_plan([("spec", TREE)], {}).points
     specs = [point.spec for point in points]
     with closing(OneRunner(specs, tmp_path / "shared")) as shared:
-        found = interleave(shared.arms, specs[0].measure)
+        warm_up(shared.arms)
+        found = take_turns(shared.arms, specs[0].measure)
         notes = shared.books()
         measured = [
             shared.measured(number, spec, tmp_path / str(number), SweepKeys(arm=spec.runner.commit_order), notes)
