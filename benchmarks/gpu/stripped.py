@@ -17,6 +17,7 @@ FOLDERS = ("analysis", "experiments", "instrumentation", "runner", "workloads")
 STRIPPED = ("runner", "experiments/loop.py")
 WRAPPERS = {"timed", "timed_phase"}
 PROBE_CALLS = {"range", "ranged", "phase", "step"}
+FIGURES = {"note", "note_later"}
 LATE = "late"
 """Of a step, and where what it gave is kept: a method without arguments, and an attribute."""
 
@@ -50,6 +51,13 @@ class _Strip(ast.NodeTransformer):
             return node
         self.taken_out += 1
         return node.args[1]
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        self.generic_visit(node)
+        if not (isinstance(node.value, ast.Call) and _name(node.value.func) in FIGURES):
+            return node
+        self.taken_out += 1
+        return ast.Pass()
 
     def visit_If(self, node: ast.If) -> ast.AST | None:
         self.generic_visit(node)
