@@ -18,6 +18,7 @@ ABSENT = int(np.iinfo(np.int64).min)
 LARGEST = int(np.iinfo(np.int64).max)
 
 _FEW = 500
+_FLOATS_TELL = 1 << 53
 
 FURTHEST_NS = 1 << 61
 """Times lie closer to 0 than this (the year 2043), so that the difference of two fits into 64 bits."""
@@ -67,6 +68,13 @@ def longs(values: Iterable[object], count: int) -> LongArray:
     """An array, not to be written to, of `count` ints (True and False pass as well): three times as fast as
     np.fromiter where they are small. Raises struct.error for what is no int of 64 bits."""
     return cast(LongArray, np.frombuffer(struct.pack(f"{count}q", *values), dtype=np.int64))
+
+
+def whole_numbers(values: npt.NDArray[np.float64]) -> LongArray:
+    """Floats as the integers that they are, as far as a float tells integers apart; ABSENT for the others."""
+    with np.errstate(invalid="ignore"):
+        whole = (np.abs(values) < _FLOATS_TELL) & (np.rint(values) == values)
+    return np.where(whole, np.where(whole, values, 0).astype(np.int64), ABSENT)
 
 
 def plausible(start: LongArray, end: LongArray) -> BoolArray:

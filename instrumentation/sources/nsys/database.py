@@ -2,7 +2,7 @@
 
 Tables are created lazily and gain columns from version to version (and users add their own): every column is asked
 for by its name, an absent one reads as ABSENT throughout. SQLite is dynamically typed: a value that is no integer of
-64 bits reads as ABSENT too.
+64 bits, nor a float or a text that stands for one, reads as ABSENT too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import quote
 import numpy as np
 
 from ....errors import UsageError
-from ..arrays import ABSENT, LARGEST, LongArray, filled
+from ..arrays import ABSENT, LARGEST, LongArray, filled, whole_numbers
 from .bulk import parse_integers
 from .pages import OddFormatError, PageReader, Wanted
 
@@ -228,4 +228,6 @@ def _integer(value: object) -> int:
             value = int(value)
         except ValueError:
             return ABSENT
+    if isinstance(value, float):
+        return int(whole_numbers(np.array([value]))[0])
     return value if isinstance(value, int) and ABSENT < value <= LARGEST else ABSENT

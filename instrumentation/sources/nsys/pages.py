@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import ABSENT, LongArray
+from ..arrays import ABSENT, LongArray, whole_numbers
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -176,12 +176,17 @@ def _walked(data: Bytes, at: LongArray, value: LongArray, end: LongArray, wanted
 
 
 def _integers(words: npt.NDArray[np.int64], kind: LongArray, size: LongArray, value: LongArray) -> LongArray:
-    """Eight bytes from each value on, shifted until only its own are left. Floats are no integers: ABSENT."""
+    """Eight bytes from each value on, shifted until only its own are left. Of floats the whole ones are numbers, ABSENT
+    the others: a table that went through pandas keeps a column with nulls so."""
     if (kind >= _FIRST_BLOB).any():
         raise OddFormatError("text")
     shift = np.where(size > 0, 64 - 8 * size, 0)
     read = words[value].astype(np.int64) >> shift
-    return np.where((kind == 0) | (kind == _FLOAT), ABSENT, np.where(size > 0, read, kind - _ZERO))
+    found = np.where(kind == 0, ABSENT, np.where(size > 0, read, kind - _ZERO))
+    real = kind == _FLOAT
+    if real.any():
+        found[real] = whole_numbers(read[real].view(np.float64))
+    return found
 
 
 def _varint(data: Bytes, at: LongArray) -> tuple[LongArray, LongArray]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from stepscope.errors import MeasurementError, UsageError
 from stepscope.instrumentation.sources import read_capture
+from stepscope.instrumentation.sources.arrays import ABSENT
 from stepscope.instrumentation.sources.nsys.database import Database
 from stepscope.instrumentation.sources.nsys.export import read_export
 from stepscope.instrumentation.sources.trace import DIRECTIONS, MEMORIES
@@ -92,6 +93,27 @@ class TestTables:
         export._connection.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ('soon', 12, 0, 'x', 'y\nz')")
         export._connection.commit()
         assert [row["lane"] for row in spans(export.path)] == ["gpu:unknown", "gpu:12", "gpu:unknown"]
+
+
+    @pytest.mark.parametrize("options", ["", " WITHOUT ROWID"])
+    def test_whole_numbers_that_became_floats_are_numbers(self, tmp_path, options):
+        # GIVEN a table that went through pandas, which makes floats of a column with a null in it
+        path = tmp_path / "pandas.sqlite"
+        threads = [281_476_838_981_743, None, 5, 1.5, 2**53, float("inf"), -7]
+        with closing(sqlite3.connect(path)) as made:
+            made.execute(f"CREATE TABLE {RUNTIME} (start INTEGER PRIMARY KEY, globalTid REAL, name){options}")
+            rows = [(row, None if value is None else float(value), float(row)) for row, value in enumerate(threads)]
+            made.executemany(f"INSERT INTO {RUNTIME} VALUES (?, ?, ?)", rows)
+            made.execute("CREATE TABLE plain AS SELECT globalTid, name FROM " + RUNTIME)
+            made.commit()
+        for table in (RUNTIME, "plain"):
+            with closing(Database(path)) as database:
+                found = database.integers(table, "globalTid", "name")
+            assert found["globalTid"].tolist() == [281_476_838_981_743, ABSENT, 5, ABSENT, ABSENT, ABSENT, -7]
+            assert found["name"].tolist() == list(range(7))
+
+
+RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 
 
 class TestRanges:
