@@ -22,12 +22,12 @@ import numpy as np
 
 from .blocks import CONFIDENCE, Block
 from .columns import FloatArray, LongArray
+from .fits import least_absolute
 from .stats import median, midmean
 from .tables import TableSource, processes
 
 REACH, SETTLED = 14, 2
 """Steps on either side of a border that are compared, and those behind it that are still the other arm's in part."""
-ROUNDS_OF_FIT = 8
 Forwards = Mapping[int, int]
 """Step -> what its forward took on the device, in ns."""
 
@@ -176,15 +176,11 @@ def _runs(steps: set[int]) -> list[list[int]]:
 
 
 def _jump(before: Sequence[int], behind: Sequence[int], one: Forwards, two: Forwards) -> float:
-    """Two lines of one slope, by least absolute differences (least squares with weights, a few times over)."""
+    """Two lines of one slope, by least absolute differences."""
     steps = np.array([*before, *behind], dtype=np.float64) - behind[0]
     took = np.array([*(one[step] for step in before), *(two[step] for step in behind)], dtype=np.float64)
     terms: FloatArray = np.stack([np.ones(len(steps)), steps, (steps >= 0).astype(np.float64)], axis=1)
-    weights: FloatArray = np.ones(len(steps))
-    for _ in range(ROUNDS_OF_FIT):
-        fit, *_ = np.linalg.lstsq(terms * weights[:, None], took * weights, rcond=None)
-        weights = 1 / np.sqrt(np.maximum(np.abs(took - terms @ fit), 1_000.0))
-    return float(fit[2])
+    return float(least_absolute(terms, took)[2])
 
 
 def _in_order(blocks: Sequence[Block]) -> list[Block]:

@@ -36,7 +36,8 @@ class Turns:
     launches     of each cell
     blocks       of each arm, in rounds that mirror each other, of which the first `left_out` don't count
     steps        counted ones of a block, behind `settle` others. With two in flight two windows' (`analysis.pace`) and
-                 no more: what an arm does to its forwards is known the better the more borders there are
+                 no more: what an arm does to its forwards is known the better the more borders there are. Without, one
+                 step settles a turn: first - skip was 19, 25, 21 and 26 us in the four behind it (H200, 5 us each)
     """
 
     context: int
@@ -47,7 +48,7 @@ class Turns:
     settle: int
 
 
-TURNS = {"sync": Turns(256, 3, 160, 10, 3, 2), "async_auto": Turns(8192, 1, 36, 4, 12, 4)}
+TURNS = {"sync": Turns(256, 3, 100, 6, 4, 1), "async_auto": Turns(8192, 1, 36, 4, 12, 4)}
 QUICK_BLOCKS = {"sync": 20, "async_auto": 8}
 ORDERS = {"sync": ("first", "last", "skip"), "async_auto": ("last", "first", "skip")}
 """With two steps in flight `first` meets either of the arms that it is compared with, at every second border between

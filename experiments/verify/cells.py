@@ -99,8 +99,8 @@ def measured_cells(specs: Sequence[dict[str, Any]], seen: Seen = lambda *launch:
 
 @dataclass(frozen=True, slots=True)
 class _Launch:
-    """What one launch of a cell gave: differences of steps or of rounds (see `_cell`), the rounds left out as too late,
-    and of arms with events the replay's answer.
+    """What one launch of a cell gave: differences of its steps, or of rounds (see `_cell`), the rounds left out as too
+    late, and of arms with events the replay's answer.
     """
 
     order: Sequence[Any]
@@ -138,7 +138,7 @@ def _launch(key: Key, arms: Arms, forwards: Mapping[str, Forwards]) -> _Launch:
 def _gauged(arms: Arms, left_out: int) -> _Launch:
     gauged = {name: gauged_blocks(one.recording, blocks) for name, (one, blocks) in arms.items()}
     order = pairs_of(gauged["last"], gauged["first"], left_out)
-    return _Launch(order, pairs_of(gauged["first"], gauged["skip"], left_out), 0)
+    return _Launch([order], [pairs_of(gauged["first"], gauged["skip"], left_out)], 0)
 
 
 def _paced(arms: Arms, left_out: int, forwards: Mapping[str, Forwards]) -> _Launch:
