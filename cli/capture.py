@@ -12,6 +12,7 @@ from .options import Device, Out, Param
 
 if TYPE_CHECKING:
     from ..experiments.capturing import Captured
+    from ..instrumentation.launch import NsightOptions
 
 
 class Profiler(str, Enum):
@@ -79,7 +80,6 @@ def capture(
     A run of ours is compared with its own recording as well. A process whose kernels are missing ends it with 3.
     """
     from ..errors import UsageError
-    from ..experiments import capturing
     from ..instrumentation.launch import NsightOptions
 
     own: dict[str, Any] = {"regime": regime, "steps": steps, "seed": seed, "device": device}
@@ -95,10 +95,7 @@ def capture(
         done = _torch(spec, given, param or [], out)
     else:
         arguments = [] if command else _arguments(spec, given, param or [])
-        capturing.required_nsys(workers)
-        folder = capturing.new_folder(out)
-        own_run = command or capturing.own_command(arguments, folder, options)
-        done = capturing.capture_nsys(own_run, folder, options, workers=workers)
+        done = _nsys(command or [], arguments, options, workers, out)
     typer.echo(done.text)
     return done.exit_code
 
@@ -110,6 +107,16 @@ def _arguments(spec: Path | None, given: dict[str, Any], params: list[str]) -> l
     single.plan_single(spec, given, params)
     named = [text for name, value in given.items() for text in (f"--{name}", str(value))]
     return [*([str(spec)] if spec else []), *named, *[text for own in params for text in ("--param", own)]]
+
+
+def _nsys(command: list[str], arguments: list[str], options: NsightOptions, workers: int, out: Path | None) -> Captured:
+    """`command`, or without one our own run with `arguments`."""
+    from ..experiments import capturing
+
+    capturing.required_nsys(workers)
+    folder = capturing.new_folder(out)
+    run = command or capturing.own_command(arguments, folder, options)
+    return capturing.capture_nsys(run, folder, options, workers=workers)
 
 
 def _torch(spec: Path | None, given: dict[str, Any], params: list[str], out: Path | None) -> Captured:
