@@ -1,4 +1,4 @@
-"""What the model will say, before the run: the source of synthetic drafts."""
+"""The model's greedy answers, computed before the run: synthetic drafts are taken from them."""
 
 from __future__ import annotations
 

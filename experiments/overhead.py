@@ -1,14 +1,13 @@
-"""What the probe's ranges and phases cost a step, as a figure of the recording: they fall silent by turns.
+"""What the probe's ranges and phases cost a step, measured in the run itself: they are switched off in turns.
 
     round      on off off on   three times, each block of `BLOCK` steps
     figure     the mean over rounds of (pace of steps with them - pace of steps without)
 
-The pace (`analysis.pace`) is the median period where each step waits for its own tokens, and goes by sums of whole
-rhythms where steps are pipelined: the median of single periods is no step's time there.
-Steps in which the probe is silent carry `warmup`, so no figure is made of them, and as many more are run. The figure is
-subtracted nowhere: whoever wants to know what is left can do that. It holds what ranges and phases cost, the events at
-the borders of phases included; step rows, the events of single device operations on a GPU, and a call around each timed
-function are there in both arms.
+The pace (`analysis.pace`) is the median period where each step waits for its own tokens. Where steps are pipelined it
+is made from sums of several periods, because single ones alternate.
+Steps without ranges carry `warmup`, so that no other figure counts them, and as many more steps are run. The figure is
+not subtracted from anything. It contains ranges, phases and the events at phase borders. It does not contain what both
+kinds of steps have: step rows, events around single device operations on a GPU, and a call around each timed function.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a thread was in at each moment: pieces of time, each with the innermost call, operator or range; made once."""
+"""What each host thread did over time: disjoint pieces, each with the innermost call, operator or range."""
 
 from __future__ import annotations
 

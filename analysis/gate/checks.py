@@ -1,4 +1,4 @@
-"""Whether blocks can decide anything: each way in which a measurement is none, and the verdict that it earns."""
+"""Validity checks on measured blocks: each fault that makes them unfit for a verdict, and the verdict given instead."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .verdict import Reason, Verdict
 
 Fault = tuple[Verdict, Reason]
 _ROUNDING = 1e-9
-"""Spread of log ratios below which one arm is the other, times a number: real pairs differ by parts in a thousand."""
+"""Spread of log ratios below which one arm is a multiple of the other: real pairs differ by parts in a thousand."""
 _LEAST_TICK = 1e-3
-"""Of a step: no clock is called coarse for less, whatever the user wants to see."""
+"""Share of a step's time: a clock with finer ticks is not called coarse, however small the effects to be found."""
 
 
 def fault(blocks: PairBlocks, limits: Limits) -> Fault | None:
@@ -58,7 +58,7 @@ def _unbalanced(head_first: Flags) -> bool:
 
 
 def _lifeless(blocks: PairBlocks, kept: Flags, limits: Limits) -> bool:
-    """Numbers that no two measured arms have: one of them repeats itself or the other, or fell silent."""
+    """Values that no two measured arms have: an arm is constant, a multiple of the other, or zero throughout."""
     base, head = blocks.base[kept], blocks.head[kept]
     if blocks.reference is not None:
         there = np.median(base / blocks.reference[kept]) >= limits.min_effect
@@ -68,7 +68,7 @@ def _lifeless(blocks: PairBlocks, kept: Flags, limits: Limits) -> bool:
 
 
 def _coarse(blocks: PairBlocks, kept: Flags, limits: Limits) -> bool:
-    """Few values, over and over, so far apart that the step from one to the next alone is a regression."""
+    """The same few values again and again, so far apart that the difference between neighbours is a regression."""
     values = np.concatenate([blocks.base[kept], blocks.head[kept]])
     values = values[values > 0]  # 0 is what nothing takes, whatever the clock
     levels = np.unique(values)

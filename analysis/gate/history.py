@@ -1,7 +1,8 @@
-"""A new result against stored ones, where both arms cannot run side by side: the weaker promise.
+"""A new result judged against stored ones, for when both arms cannot run side by side. It promises less than the paired
+gate.
 
-What separates two sittings (another day, another node) is in the spread of the stored results, and nothing else is:
-so ten of them are needed, and a single number decides nothing.
+How much results differ between sessions (another day, another node) is known only from the spread of the stored
+results. So ten of them are needed, and a single number decides nothing.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _verdict(count: int, logs: Floats, effect: float, limits: Limits) -> tuple[V
 
 
 def reach(logs: Floats, confidence: float) -> float:
-    """How far above the mean one more result of the same kind lies at most, at `confidence`."""
+    """Upper bound, at `confidence`, of how far one more result of the same kind lies above the mean of `logs`."""
     count = len(logs)
     return float(stdtrit(count - 1, confidence)) * float(logs.std(ddof=1)) * float(np.sqrt(1 + 1 / count))
 

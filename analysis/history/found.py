@@ -1,4 +1,6 @@
-"""What a series turned out to be: its steps with the commits around them, its noise, or why nothing can be said."""
+"""What was found in a series of results: its steps (changes of level) with the commits around them, its noise, or why
+nothing can be said of it.
+"""
 
 from __future__ import annotations
 
@@ -73,9 +75,9 @@ class SeriesFound:
 
     measured    results with a usable value; `holes` those without one (failed, null, not a number, a time of 0)
     noise       standard deviation within levels, a fraction; None where unknown, and of counts
-    likeness    correlation of neighbours within levels
+    likeness    autocorrelation: of neighbouring results on the same level
     detectable  least step that `min_segment` new results would show half of the time
-    level       median since the last step, in the metric's unit
+    level       median of the results since the last step, in the metric's unit
     """
 
     series: Series

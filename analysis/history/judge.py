@@ -1,4 +1,4 @@
-"""From a series to what was found in it: times by test, counts exactly."""
+"""Finds the steps of one series: of times by a statistical test, of counts exactly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .split import Floats, Split
 from .steps import find_steps, likeness, newest, spread_of
 
 _VARYING = 5
-"""A count that changes more often than once in so many results is not one that steps."""
+"""A count that changes more often than once in so many results varies from run to run, and has no steps."""
 
 
 def judge_series(series: Series, propose: Propose, limits: StepLimits, *, exact: bool) -> SeriesFound:
@@ -77,7 +77,9 @@ def _timed(series: Series, places: Sequence[int], values: Floats, propose: Propo
 
 
 def _detectable(noise: float, count: int, limits: StepLimits) -> float:
-    """The critical difference of `min_segment` results against `count`, at `alpha` for every place that is open."""
+    """The least effect that `min_segment` new results would show against `count` old ones: the critical difference at
+    `alpha`, divided by the number of places where a step may lie (Bonferroni).
+    """
     num_places = max(1, count - limits.min_segment + 1)
     quantile = -float(stdtrit(max(1, count + limits.min_segment - 2), limits.alpha / 2 / num_places))
     return max(limits.min_effect, math.expm1(quantile * noise * math.sqrt(1 / limits.min_segment + 1 / count)))

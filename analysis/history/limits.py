@@ -1,4 +1,6 @@
-"""What a step has to be before it is called one."""
+"""Limits of change-point detection. A step here is a lasting change of level in a series of results, not a step of an
+inference engine.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,12 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class StepLimits:
-    """A step's p, size and support.
+    """What a change of level needs to be reported as a step.
 
-    alpha         p below which a step is sure, the choice of its place counted in
-    min_effect    least change of the medians, a fraction
-    min_segment   results on each side: one spike is no step
-    min_results   a shorter series decides nothing
+    alpha         significance: p below this, corrected for having tried every place in the series
+    min_effect    least change of the medians, as a fraction
+    min_segment   least number of results on each side, so that a single outlier is no step
+    min_results   least length of a series in which steps are looked for
     """
 
     alpha: float = 0.001

@@ -1,4 +1,5 @@
-"""Verdicts on copies by checksum: what was sent against what is there, read when the device has got so far."""
+"""Checks of copied data: checksums of what was sent and of what arrived are compared once the device has computed both.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from ..devices.base import Device, StreamName, Work
 from ..devices.costs import CHECK
 
 Sum = list[torch.Tensor]
-"""One checksum, empty until the device has got so far."""
+"""One checksum; empty until the device has computed it."""
 MOST_WAITING = 8_192
 """Verdicts are read at the end, or at latest when so many wait: reading one waits for the compute stream."""
 
@@ -42,8 +43,8 @@ class Arrivals:
     def expect(
         self, step: int | None, row: tuple[object, ...], hazard: str, sent: Sum, there: torch.Tensor
     ) -> Sum:
-        """Take the checksum of `there` on the stream now; `row` follows, with `hazard` or as observed if it is not
-        `sent`. Returns that checksum.
+        """Enqueue a checksum of `there` on the stream, and return it. `row` is written later: with `hazard` if that
+        checksum equals `sent`, else with the hazard `observed`.
         """
         if len(self._waiting) >= MOST_WAITING:
             self.flush()

@@ -1,4 +1,4 @@
-"""The road of a runner's copies: what guards their sources, which device buffers they reach, and what they set off."""
+"""How a runner's host-to-device copies are set up: guards of sources, targets, and callbacks around them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ MakeGuard = Callable[[Device, StreamName], Guard]
 
 @dataclass(frozen=True, slots=True)
 class Road:
-    """One object for all buffers of a runner.
+    """Shared by all staged buffers of a runner.
 
-    make_guard   EventGuard: an event a buffer; give out one StepGuard for all (`lambda *_: guard`) to share it
-    sets         of device tensors
-    landing      where copies arrive before they are moved to those; None where they arrive there at once
-    arrivals     called where the compute stream has been made to wait for the step's copies, before any other reader:
-                 what has to happen to the copied data on the device
-    apart        copies run beside what reads their targets, on a stream of their own
-    behind_readers  called behind the step's last reader of the device tensors, before anybody may overwrite them
+    make_guard      makes what keeps the host from writing a source that a copy still reads: an event for each buffer
+                    (EventGuard), or one StepGuard for all of them (`lambda *_: guard`)
+    sets            the sets of device tensors that copies write to
+    landing         where copies arrive before they are moved into those sets; None where they arrive there directly
+    arrivals        callbacks for work on the copied data, made once the compute stream waits for the step's copies and
+                    before anything else reads them
+    apart           copies run on a stream of their own, at the same time as readers of their targets
+    behind_readers  callbacks made behind the step's last reader of the device tensors, before they may be overwritten
     """
 
     make_guard: MakeGuard = EventGuard

@@ -1,8 +1,7 @@
-"""The device side of a staged buffer as a buffer of its own, where copies run beside what reads their targets.
+"""Write-after-read hazards of device tensors: a copy on a stream of its own may overwrite what a forward still reads.
 
-On one stream a copy cannot overwrite what an earlier forward still reads. With a stream of its own it can, unless
-something orders it behind that forward. So each such use has a row in `buffers` too, in memory `device`, its slot being
-the set of device buffers:
+On one stream this cannot happen. So where copies have their own stream, each copy into a device tensor gets a row in
+the table `buffers` too, with memory `device` and the set of device buffers as its slot. Its hazard is
 
     possible  the copy into the set is not ordered behind the set's last reader (the row is the one of that copy)
     observed  behind the step's last reader the target is not what the step's copy brought (`verify` only)

@@ -18,7 +18,9 @@ HANDOFF = "token_handoff"
 
 
 class HandoffRoad(Protocol):
-    """Two halves: `prepare` among the step's copies to the device, `apply` behind the last of them."""
+    """One way to do it. `prepare` is called while the step's copies to the device are enqueued, `apply` behind the last
+    of them.
+    """
 
     def prepare(self, wanted: TokensWanted) -> None:
         """Enqueue what `apply` needs on the device."""
@@ -30,13 +32,13 @@ class HandoffRoad(Protocol):
 
 
 class SliceRoad:
-    """One copy from device to device: rows stand where they stood. For `in_place` only."""
+    """One copy on the device, for steps whose rows are those of the step before in the same order (`in_place`)."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
 
     def prepare(self, wanted: TokensWanted) -> None:
-        """Nothing."""
+        """Nothing has to be sent."""
 
     def apply(self, wanted: TokensWanted, sampled: torch.Tensor, input_ids: torch.Tensor) -> None:
         """Copy the first rows."""
@@ -46,7 +48,9 @@ class SliceRoad:
 
 
 class ScatterRoad:
-    """One kernel over a map of (place, row of the step before), which travels with the step's other inputs."""
+    """One kernel that scatters tokens by a map of (place in the input ids, row of the step before). The map is copied
+    to the device with the step's other inputs.
+    """
 
     def __init__(self, device: Device, pairs: InputBuffer) -> None:
         self._device = device
@@ -62,7 +66,7 @@ class ScatterRoad:
         self._copied = self._pairs.publish(2 * count)
 
     def apply(self, wanted: TokensWanted, sampled: torch.Tensor, input_ids: torch.Tensor) -> None:
-        """Scatter."""
+        """Launch the kernel."""
         count, pairs = wanted.count, self._pairs.gpu
         self._device.launch(
             HANDOFF,

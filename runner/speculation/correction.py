@@ -1,6 +1,8 @@
-"""The switch `correction`: a step is scheduled while the one before is in flight, as if all its drafts were accepted.
+"""The switch `correction`: who corrects the counts of a step that was scheduled before the last one's result was known.
 
-Somebody has to take the rejected ones off: the host, which then waits for that step first, or the device.
+With two steps in flight a step is scheduled as if all drafts of the step before were accepted. Where some were
+rejected, its counts of computed tokens are too high. Either the host corrects them, which makes it wait for the step
+before, or the device does (`device_correction`).
 """
 
 from __future__ import annotations
@@ -32,10 +34,10 @@ class NoCorrection:
 
 
 class HostCorrection:
-    """Waits for the step before, then lowers the counts by what it rejected and names its drafts.
+    """Waits for the step before, lowers the counts by the drafts it rejected, and fills in the drafts it proposed.
 
-    What two steps in flight gain is lost with it: the counterfactual to the correction on the device. Range:
-    correct_counts.
+    Waiting gives up what two steps in flight gain; it is here to be compared with the correction on the device. The
+    range `correct_counts` covers it.
     """
 
     def __init__(self, probe: ProbeLike, state: WorkerState, outputs: AsyncOutputs) -> None:

@@ -1,7 +1,9 @@
-"""Several tokens a step in flight: as many places are kept in a history as drafts may be accepted, and one.
+"""Token histories while steps with drafts are in flight: each such step may show several tokens of a request.
 
-Both views count on all of them until the step has come back; then what was rejected leaves, and what later steps have
-reserved moves up. Nothing but placeholders stands behind the first place that is kept, so only lengths change.
+At submit a run of placeholders is appended to the request's history: one for each draft that may be accepted, and one
+more. When the step's tokens come back they replace the first placeholders, and those of rejected drafts are removed;
+placeholders of later steps move up. Behind a step's first placeholder there are only placeholders, so removing some of
+them changes lengths and nothing else. Both views of a request are kept alike: its state and its row in the batch.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from ..state.update import WorkerState
 
 @dataclass(frozen=True, slots=True)
 class RunReservation:
-    """Places of one step: a run of `counts` tokens for each row that shows any.
+    """The placeholders of one step.
 
-    rows  places in the step's order, of num_rows; counts  1 + drafts, at most so many come back
+    rows    the rows that will show tokens, as places in the step's order, which has num_rows
+    counts  placeholders of each of these rows: 1 + its drafts, the most tokens that can come back
     """
 
     step: int

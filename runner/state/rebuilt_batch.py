@@ -1,4 +1,4 @@
-"""The floor that designs are measured against: the whole batch is built anew from the requests' states in each step."""
+"""The baseline for other designs of the batch: all rows are built anew from the requests' states in each step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .input_batch import InputBatch
 
 
 class RebuiltBatch(InputBatch):
-    """Rows hold for one step. What persists is only what the requests' states keep."""
+    """A batch whose rows last for one step; only the states of requests persist."""
 
     def begin_step(self) -> None:
         """Empty every row: whoever is scheduled comes back from its state."""
