@@ -39,13 +39,14 @@ class Recorded(TableSource, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Where one side comes from."""
+    """Where one side comes from, and what it lacks (`RecordingMeta.lacks`)."""
 
     source: str
     device: str
     gpu: str | None
     pid: int | None
     steps: int
+    lacks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,5 +146,5 @@ def _side(meta: RecordingMeta, process: Process) -> Side:
     pid, gpu = process.keys.get("pid"), meta.environment.get("gpu_name")
     return Side(
         meta.source, meta.device, gpu if isinstance(gpu, str) else None, pid if isinstance(pid, int) else None,
-        len(process.rows("steps")),
+        len(process.rows("steps")), meta.lacks,
     )

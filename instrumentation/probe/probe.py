@@ -183,10 +183,10 @@ class Probe:
             notes.append(("steps", "step", f"{self._renumbered} numbers did not rise: they are the next ones here"))
         if self._num_cut:
             why = "still open where the next one began or the run ended; they end there"
-            notes.append(("steps", "complete", f"{self._num_cut} steps were {why}"))
+            notes.append(("steps", "rows", f"{self._num_cut} steps were {why}"))
         if self._log.overlaps:
             why = "went on beside later ones, and their figures are mixed: a probe follows one step at a time"
-            notes.append(("steps", "complete", f"{len(self._log.overlaps)} steps {why}"))
+            notes.append(("steps", "rows", f"{len(self._log.overlaps)} steps {why}"))
         for left, top in self._log.crossings:
             notes.append(("spans", "depth", f"range {left} was left while {top} was open inside it"))
         return tuple(notes)

@@ -19,6 +19,8 @@ DROPPED = "rows were dropped while recording"
 """The end of a note on `steps.complete`: rows of any table are missing."""
 
 
+ROWS = "rows"
+"""Stands for a column in notes on rows that are not what they should be, as the probe writes them."""
 KILLED = "the run was killed"
 """The beginning of an event in the history: its tail is missing."""
 
@@ -111,6 +113,15 @@ class RecordingMeta(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def lost_rows(self) -> bool:
         """Whether rows are missing that were recorded."""
         return any(note.reason.endswith(DROPPED) for note in self.diagnostics)
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """Why this is a part of what ran, or was to be recorded; nothing where it is whole."""
+        reasons = [
+            note.reason for note in self.diagnostics
+            if (note.table, note.column) == ("steps", ROWS) or note.reason.endswith(DROPPED)
+        ]  # fmt: skip
+        return (*reasons, *(event for event in self.history if event.startswith(KILLED)))
 
     @property
     def has_device(self) -> bool:

@@ -37,6 +37,10 @@ def _matched(found: Comparison) -> Section:
         blocks.append(Words(
             f"The clocks are matched by the starts of the steps; nine of ten lie within {duration(found.clock_err_ns)}."
         ))  # fmt: skip
+    blocks += [
+        Words(f"{name} is not whole: {reason}.", emphasis=True)
+        for name, side in (("A", found.a), ("B", found.b)) for reason in side.lacks
+    ]  # fmt: skip
     blocks += [Words(f"The two differ in {note}.") for note in found.notes]
     return Section("matched", "What is compared", tuple(blocks), brief=True)
 

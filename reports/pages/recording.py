@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...instrumentation.recording.meta import KILLED, RecordingMeta
+from ...instrumentation.recording.meta import RecordingMeta
 from ..document import Document, Section, Words
 from ..formatting import count, duration
 from ..views.recording import RecordingView
@@ -47,9 +47,7 @@ def recording_document(view: RecordingView) -> Document:
 
 def _lacking(meta: RecordingMeta) -> tuple[Section, ...]:
     """Before all figures, where the recording is a part of what ran: that it is, and why."""
-    reasons = [note.reason for note in meta.diagnostics if (note.table, note.column) == ("steps", "complete")]
-    reasons += [event for event in meta.history if event.startswith(KILLED)]
-    blocks = tuple(Words(f"{reason[0].upper()}{reason[1:]}.", emphasis=True) for reason in reasons)
+    blocks = tuple(Words(f"{reason[0].upper()}{reason[1:]}.", emphasis=True) for reason in meta.lacks)
     return (Section("lacking", "What this recording lacks", blocks, brief=True, nav="Lacking"),) if blocks else ()
 
 

@@ -8,9 +8,10 @@ from stepscope.analysis.columns import Columns
 from stepscope.analysis.compare import compare
 from stepscope.analysis.compare_steps import match_by_length, match_by_number
 from stepscope.errors import Incomparable
-from stepscope.instrumentation.recording.meta import ClockInfo, RecordingMeta
+from stepscope.instrumentation.recording.meta import KILLED, ClockInfo, RecordingMeta
 from stepscope.instrumentation.recording.reader import Recording
 from stepscope.instrumentation.recording.schema import KEYS, TABLES
+from stepscope.reports import render_comparison
 
 PANDAS = {"int64": "Int64", "float64": "Float64", "string": "string", "bool": "boolean"}
 US = 1_000
@@ -70,6 +71,13 @@ def test_a_phase_that_was_left_once_has_no_sum():
     # THEN that step is no pair of times
     (forward,) = [own for own in compare(*sides).figures if (own.name, own.figure) == ("forward", "host_ns")]
     assert forward.n == 5
+
+
+def test_a_side_that_is_not_whole_says_so():
+    part = changed(recording(), history=(f"{KILLED}; 3 torn bytes cut",))
+    found = compare(recording(), part)
+    assert (found.a.lacks, found.b.lacks) == ((), ("the run was killed; 3 torn bytes cut",))
+    assert "B is not whole: the run was killed; 3 torn bytes cut." in render_comparison(found, "md", name="x")
 
 
 class TestMatching:

@@ -11,7 +11,7 @@ from stepscope.analysis.phases import phase_steps, phase_summary
 from stepscope.errors import UsageError
 from stepscope.instrumentation.clock import MonotonicClock
 from stepscope.instrumentation.probe import Ledger, Probe
-from stepscope.instrumentation.recording import Recording, RecordingMeta, RecordingWriter
+from stepscope.instrumentation.recording import Diagnostic, Recording, RecordingMeta, RecordingWriter
 
 from .probe_fakes import TickingClock
 
@@ -55,6 +55,8 @@ def test_tasks_whose_steps_overlap_are_not_counted(probe):
     assert steps(probe) == [(0, True), (1, False), (2, False), (3, True)]
     assert [why.split(" steps ")[0] for why in probe.reasons()] == ["1", "1"]
     assert "one step at a time" in probe.reasons()[1]
+    about = META.with_diagnostics(*(Diagnostic(*why) for why in probe.diagnostics()))
+    assert about.lacks == tuple(probe.reasons())
 
 
 def test_threads_that_share_a_probe_are_not_counted(probe):
