@@ -107,6 +107,15 @@ def test_a_process_without_a_turnstile_is_alone(tmp_path: Path, monkeypatch) -> 
     assert isinstance(turns_of_process(), Turnstile)
 
 
+def is_free(path: Path) -> bool:
+    with path.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
 def test_an_exception_gives_the_turn_back(tmp_path: Path) -> None:
     turns = Turnstile(tmp_path)
     for work in (turns.building, turns.measuring, turns.building, turns.measuring):
@@ -114,6 +123,5 @@ def test_an_exception_gives_the_turn_back(tmp_path: Path) -> None:
             with work():
                 raise ValueError("in the middle")
         except ValueError:
-            continue
-    with turns.measuring():
-        pass
+            assert all(map(is_free, tmp_path.iterdir()))
+    assert {path.name for path in tmp_path.iterdir()} == {"room.lock", "waiting.lock"}
