@@ -72,4 +72,4 @@ def bound_words(gaps: Gaps) -> str:
     if share is None:
         mixture = ", ".join(f"{bound} {percent(part)}" for bound, part in gaps.shares.items())
         return f"No single bound: {mixture} of {judged} steps.{idle}"
-    return f"The run is {gaps.bound}-bound in {percent(share)} of {judged} counted steps.{idle}"
+    return f"The forward is {gaps.bound}-bound in {percent(share)} of {judged} counted steps.{idle}"

@@ -74,7 +74,10 @@ def _time(sweep: SweepView) -> str:
         for name in _PHASES if (known := _known(sweep, f"{name}_share"))
     ]
     bound = _known(sweep, "host_bound_share")
-    hosts = f" {sum(value > 0.5 for value in bound)} of {len(bound)} points are host-bound." if bound else ""
+    hosts = (
+        f" At {sum(value > 0.5 for value in bound)} of {len(bound)} points most forwards waited for the host"
+        " (host-bound)."
+    ) if bound else ""
     shares = f" Host time by phase: {', '.join(spans)}." if spans else ""
     return (
         f"Over {count(len(sweep.measured))} points a step takes {_range(steps, duration)}"

@@ -71,7 +71,24 @@ def _bound_words(view: RecordingView) -> str:
         mixture = ", ".join(f"{bound} {percent(part)}" for bound, part in gaps.shares.items())
         return f"No single bound: {mixture} of {count(judged)} counted steps."
     bound, of = gaps.bound, f"{percent(share)} of {count(judged)} counted steps"
-    return f"{bound.capitalize()}-bound: in {of} {_BOUND[bound]}."
+    work = _device_share(view)
+    if bound == "host" and work is not None and work >= _MOSTLY:
+        return f"Mostly device work, {percent(work)} of a step; in {of} {_BOUND[bound]}."
+    fills = f"; device work fills {percent(work)} of a step" if bound == "host" and work is not None else ""
+    return f"{bound.capitalize()}-bound: in {of} {_BOUND[bound]}{fills}."
+
+
+_MOSTLY = 0.5
+"""From this share of a step on, the device's work is what a step takes, whoever it waits for before a forward."""
+
+
+def _device_share(view: RecordingView) -> float | None:
+    """Device work of all phases in parts of a step, by medians; None where nobody saw the work itself."""
+    busy = [row["p50_ns"] for row in records(view.phases.summary.device) if row["figure"] == "busy_ns"]
+    step = view.phases.step_ns
+    if not step or not busy or None in busy:
+        return None
+    return min(1.0, float(sum(busy)) / float(step))
 
 
 def _step_words(view: RecordingView) -> str:

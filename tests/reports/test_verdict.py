@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import msgspec
+import pandas as pd
 import pytest
 from stepscope.instrumentation.recording.reader import Recording
 from stepscope.reports import render
@@ -72,3 +73,20 @@ def test_on_a_cpu_the_way_to_a_device_is_that_of_whoever_recorded(recordings, so
     text = words(Recording(meta, made.tables))
     assert said in text
     assert ("--device" in text) == (source == "lab")
+
+
+@pytest.mark.parametrize(("busy_us", "said"), [
+    (250, "Host-bound: in 100 % of 5 counted steps the device ran dry before the forward and waited for the host;"
+          " device work fills 25.0 % of a step."),
+    (800, "Mostly device work, 80.0 % of a step; in 100 % of 5 counted steps the device ran dry before the forward and"
+          " waited for the host."),
+    (None, "Host-bound: in 100 % of 5 counted steps the device ran dry before the forward and waited for the host. A"),
+])  # fmt: skip
+def test_a_step_that_device_work_fills_is_not_called_host_bound(recordings, busy_us, said) -> None:
+    # GIVEN synchronous steps of 1,000 us: before each forward the device waits for the host, however long it works
+    recording = recordings(6)
+    phases = recording.tables["phases"]
+    device = phases["name"] != "between_steps"
+    phases.loc[device, "busy_ns"] = pd.NA if busy_us is None else 0
+    phases.loc[phases["name"] == "forward", "busy_ns"] = pd.NA if busy_us is None else 1_000 * busy_us
+    assert said in words(recording)
