@@ -24,6 +24,11 @@ from typing import Any
 
 from .ledger import Row
 
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
 MAGIC = b"STEPSEG\n"
 VERSION = 1
 CAPACITY_BYTES = 64 * 1024 * 1024
@@ -87,7 +92,12 @@ class SegmentWriter:
         self._wake = threading.Event()
         self._closing = False
         self._end = 0
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+        try:
+            _take_over(self._fd)
+        except OSError as error:
+            os.close(self._fd)
+            raise OSError(error.errno, "another process writes it", str(path)) from error
         if not self._put(MAGIC + _VERSION.pack(VERSION)):
             os.close(self._fd)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
@@ -177,6 +187,19 @@ class SegmentWriter:
             return False
         self._end += done
         return True
+
+
+def _take_over(descriptor: int) -> None:
+    """Empty a file that nobody writes. Raises OSError where another process does: of two that write one file each would
+    read the other's rows as its own. Where a file system has no locks nobody can know.
+    """
+    if fcntl is not None:
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise
+    os.ftruncate(descriptor, 0)
 
 
 def read_segments(path: Path | str) -> SegmentContent:

@@ -29,13 +29,17 @@ class RecordingWriter:
         self._pid = os.getpid()
         self._meta = meta
         make_folder(self._folder)
-        (self._folder / META_FILE).unlink(missing_ok=True)  # an earlier recording in this folder is over now
-        write_json(self._folder / PARTIAL_META_FILE, meta)
         path = self._folder / SEGMENT_FILE
         try:
-            self._segments = SegmentWriter(path)
+            self._segments = SegmentWriter(path)  # first: where another process records nothing may be touched
         except OSError as error:
             raise UsageError(f"{path}: cannot write here ({error.strerror}); choose another output folder") from error
+        (self._folder / META_FILE).unlink(missing_ok=True)  # an earlier recording in this folder is over now
+        try:
+            write_json(self._folder / PARTIAL_META_FILE, meta)
+        except UsageError:
+            self._segments.close()
+            raise
 
     def write(self, rows: Mapping[str, Sequence[Row]]) -> None:
         """Take rows by table, as `Ledger.take` gives them; the caller leaves them alone from now on."""

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 from contextlib import suppress
 from functools import partial
@@ -154,3 +156,32 @@ def test_a_fork_leaves_its_parents_recording_alone(tmp_path):
     run(2)
     assert writer.finish().table("steps")["step"].tolist() == [0, 2]
     assert Recording.load(tmp_path).table("steps")["step"].tolist() == [0, 2]
+
+
+OTHER_RANK = """
+import sys
+from stepscope.instrumentation.recording import RecordingMeta, RecordingWriter
+writer = RecordingWriter(sys.argv[1], RecordingMeta(source="my engine", device="cpu"))
+print("records", flush=True)
+sys.stdin.read()
+writer.write({"steps": [(3, 10, 20, *[None] * 24, False, True)]})
+writer.finish()
+"""
+
+
+def test_a_folder_that_another_process_records_into(tmp_path):
+    # GIVEN a run of another process, as of another rank with the same path
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    other = subprocess.Popen(
+        [sys.executable, "-c", OTHER_RANK, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=environment,
+    )  # fmt: skip
+    try:
+        assert other.stdout.readline() == "records\n"
+        # WHEN this one wants to record there THEN it is told, and the other's is whole
+        with pytest.raises(UsageError, match=r"rows.seg: cannot write here \(another process writes it\); choose"):
+            RecordingWriter(tmp_path, META)
+    finally:
+        other.communicate(timeout=60)
+    assert Recording.load(tmp_path).table("steps")["step"].tolist() == [3]
+    RecordingWriter(tmp_path, META).finish()
