@@ -107,9 +107,10 @@ def _compiled() -> Path:
     """The library's file. Raises OSError and SubprocessError where it is not there and cannot be made."""
     texts = (source.read_text(encoding="utf-8") for source in _SOURCES)
     abi = str(sysconfig.get_config_var("SOABI"))  # homes are shared by machines
-    about = "\0".join((*texts, sys.version, abi, sysconfig.get_path("include"), *_FLAGS)).encode()
+    about = "\0".join((*texts, sys.version, abi, sysconfig.get_path("include"), *_FLAGS))
+    digest = hashlib.sha256(about.encode(errors="surrogateescape")).hexdigest()
     folder = _cache() / "stepscope"
-    library = folder / f"hot_path-{hashlib.sha256(about).hexdigest()[:16]}.so"
+    library = folder / f"hot_path-{digest[:16]}.so"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if _is_others(folder):
         raise PermissionError(f"others may write into {folder}; set XDG_CACHE_HOME to a folder of yours")

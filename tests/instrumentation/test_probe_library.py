@@ -159,3 +159,10 @@ def test_events_alone_may_be_pythons(monkeypatch):
     monkeypatch.setenv(EVENTS_SWITCH, "0")
     assert native_events() is None
     assert native() is not None
+
+
+def test_a_folder_whose_name_is_no_text_ends_nothing(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caf\udce9"))
+    monkeypatch.setattr(native_module.sysconfig, "get_path", lambda name: "/caf\udce9/include")
+    monkeypatch.setenv("CC", "false")
+    assert look.__wrapped__() == (None, "false failed: 1")
