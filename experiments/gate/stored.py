@@ -79,8 +79,8 @@ def _read(request: HistoryRequest) -> tuple[list[Result], Stored]:
         if not less_is_better(metric):
             raise UsageError(f"--metric {metric}: {UNKNOWN_DIRECTION}")
     refuse_same_paths((*(file for path in request.baseline for file in files_of(path)), request.head))
-    stored = [(f"{path}: results[{index}]", one.result) for path in request.baseline
-              for index, one in enumerate(read_stored(path))]  # fmt: skip
+    stored = [(str(path.parent / one.label) if files_of(path) == [path] else str(path / one.label), one.result)
+              for path in request.baseline for one in read_stored(path)]  # fmt: skip
     heads = read_stored(request.head)
     if len(heads) != 1:
         raise UsageError(f"{request.head}: holds {len(heads)} results; the head is one")

@@ -226,3 +226,17 @@ def test_steps_that_wait_for_their_tokens_are_judged_by_their_period(judged):
 def test_stored_results_from_before_the_pace_are_not_comparable(judged):
     ended = judged(history(period_p50_ns=1e6), result(period_p50_ns=1e6, pace_ns=1e6, steps_in_flight=2))
     assert (ended.code, "no pace of pipelined steps; store new ones" in ended.out) == (5, True), ended.out
+
+
+def test_a_copy_in_a_folder_is_told_by_its_file(perf, tmp_path):
+    # GIVEN twelve results in a folder, the last one a copy of the first
+    for at, value in enumerate(noisy(1e6)):
+        tree = {**result(period_p50_ns=value), "time": f"2026-11-{at + 1:02}T00:00:00Z"}
+        (tmp_path / f"{at:02}.json").write_text(json.dumps(tree))
+    copy = {**json.loads((tmp_path / "00.json").read_text()), "time": "2026-11-30T00:00:00Z"}
+    (tmp_path / "copy.json").write_text(json.dumps(copy))
+    head = tmp_path.parent / "head.json"
+    head.write_text(json.dumps(result(period_p50_ns=1e6)))
+    ended = perf("gate", "--baseline", tmp_path, "--head", head)
+    assert ended.code == 2
+    assert f"{tmp_path / 'copy.json'}: holds the same values as {tmp_path / '00.json'};" in ended.err
