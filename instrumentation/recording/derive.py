@@ -54,12 +54,23 @@ def derive(
     return filled
 
 
+def told_twice(steps: Iterable[Row]) -> frozenset[int | None]:
+    """Numbers that stand in several rows: nobody can say whose the rows of other tables are. No probe gives one twice.
+    """
+    times = Counter(row[0] for row in steps)
+    return frozenset(number for number, count in times.items() if count > 1)
+
+
 def _followed(steps: Sequence[Row], lost: bool) -> list[tuple[Row, Row | None]]:
-    """Each step and the one behind it; None behind the last one, and where one may have been lost between them."""
+    """Each step and the one behind it; None behind the last one, where one may have been lost between them, and where
+    the next one is none of its own loop's.
+    """
+    twice = told_twice(steps)
     return [
-        (row, None if following is None or (lost and following[0] != row[0] + 1) else following)
+        (row, None if following is None or (lost and following[0] != row[0] + 1) or {row[0], following[0]} & twice
+         else following)
         for row, following in zip(steps, (*steps[1:], None), strict=False)
-    ]
+    ]  # fmt: skip
 
 
 def _steps(rows: Rows, *, has_device: bool, lost: bool, ours: bool) -> list[Row]:
@@ -69,6 +80,7 @@ def _steps(rows: Rows, *, has_device: bool, lost: bool, ours: bool) -> list[Row]
     counts = {column: found for column, found in counts.items() if found or ours}
     waited, between = _host_waits(rows.get("waits", ()), {row[0]: row[end] for row in steps})
     knows_waits = not lost and bool(waited or ours)
+    twice, complete = told_twice(steps), _index("steps", "complete")
     out: list[Row] = []
     for row, following in _followed(steps, lost):
         values = list(row)
@@ -79,6 +91,8 @@ def _steps(rows: Rows, *, has_device: bool, lost: bool, ours: bool) -> list[Row]
             _fill(values, busy, row[end] - row[start] - (values[wait] - between.get(row[0], 0)))
         for column, count in counts.items():
             _fill(values, _index("steps", column), count[row[0]])
+        if row[0] in twice:
+            values[complete] = False
         out.append(tuple(values))
     return out
 

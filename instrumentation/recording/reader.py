@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from ...errors import UsageError
 from ..probe.ledger import Ledger, Row
 from .convert import arrow_schema, explain_nulls, frames_from_rows, from_frame, to_frame
-from .meta import RecordingMeta
+from .derive import told_twice
+from .meta import ROWS, Diagnostic, RecordingMeta
 from .rescue import rescue_rows
 from .schema import SWEEP_KEYS, TABLES
 from .storage import META_FILE, PARTIAL_META_FILE, make_folder, read_json_object, read_table, write_json, write_table
@@ -49,6 +50,10 @@ class Recording:
         not fit the schema.
         """
         rows = ledger.rows if isinstance(ledger, Ledger) else ledger
+        twice = told_twice(rows.get("steps", ()))
+        if twice:
+            why = "step numbers stand twice, as where two probes share a ledger or a writer; these do not count"
+            meta = meta.with_diagnostics(Diagnostic("steps", ROWS, f"{len(twice)} {why}"))
         frames = frames_from_rows(rows, meta)
         return cls(explain_nulls(frames, meta), frames)
 

@@ -200,3 +200,17 @@ def test_of_another_engine_what_nobody_recorded_is_not_zero():
     assert {name: column(found, "steps", name)[0] for name in made} == made
     assert column(found, "steps", "num_launches")[1] == 0
     assert column(found, "phases", "starved_ns")[0] == 30
+
+
+def test_rows_of_two_probes_are_not_put_together():
+    # GIVEN two loops that count from 0 and give their rows to one writer, of which one goes on longer
+    rows = {
+        "steps": [step(0, 0, 100), step(1, 130, 200), step(2, 250, 300), step(0, 5, 90), step(1, 140, 190)],
+        "phases": [phase(number, "forward", 50) for number in (0, 1, 2, 0, 1)],
+    }
+    found = Recording.from_ledger(rows, meta("cpu"))
+    # THEN what cannot be told apart does not count, and why stands before everything else
+    assert column(found, "steps", "complete") == [False, False, True, False, False]
+    assert column(found, "steps", "period_ns") == [None] * 5
+    assert "between_steps" not in column(found, "phases", "name")
+    assert [why.split(",")[0] for why in found.meta.lacks] == ["2 step numbers stand twice"]
