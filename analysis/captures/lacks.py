@@ -164,7 +164,8 @@ def asking_calls(
     kernels; what is captured into a graph runs when that is launched."""
     names = [call_of(name) for name in (*rows.names, "")]
     asks = np.array([_asks(own, what) for own in names], dtype=np.bool_)
-    calls = np.setdiff1d(np.flatnonzero(asks[rows.host.name] & launches.is_call), launches.call)
+    asking = asks[rows.host.name] & launches.is_call & ~launches.is_inner
+    calls = np.setdiff1d(np.flatnonzero(asking), launches.call)
     if any(names[code].name.startswith("hip") for code in np.unique(rows.host.name[calls]).tolist()):
         return calls[:0]
     return calls[~_capturing(rows, launches, names)[calls]] if len(calls) else calls

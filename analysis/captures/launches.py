@@ -8,7 +8,7 @@ import numpy as np
 
 from ...instrumentation.sources.arrays import BoolArray, LongArray, filled, rows_by
 from ...instrumentation.sources.calls import call_of
-from ...instrumentation.sources.links import calls_of
+from ...instrumentation.sources.links import calls_of, inner_calls
 from ...instrumentation.sources.nesting import segments
 from ...instrumentation.sources.trace import CALLS, RANGE
 from .rows import CaptureRows, DeviceWork
@@ -18,7 +18,9 @@ from .rows import CaptureRows, DeviceWork
 class Launches:
     """`work` is all work of the devices; `call` the host row behind each of its rows, -1 where none was recorded.
 
-    is_call, is_graph_launch, is_copy_call, is_async_call   of each host row
+    is_call, is_graph_launch, is_copy_call, is_async_call   of each host row; is_inner: a call within another one that
+                                                            did the same (`links.inner_calls`), and is none of these but
+                                                            a call
     """
 
     work: DeviceWork
@@ -27,18 +29,20 @@ class Launches:
     is_graph_launch: BoolArray
     is_copy_call: BoolArray
     is_async_call: BoolArray
+    is_inner: BoolArray
 
 
 def launches_of(rows: CaptureRows) -> Launches:
     """Ties all device work to its calls."""
     work, host = rows.work, rows.host
-    is_call = np.isin(host.kind, CALLS)
+    is_call, calls = np.isin(host.kind, CALLS), calls_of(host)
+    inner = inner_calls(host, calls)
     told = [call_of(name) for name in (*rows.names, "")]
     flags = [
-        np.array([getattr(own, name) for own in told], dtype=np.bool_)[host.name] & is_call
+        np.array([getattr(own, name) for own in told], dtype=np.bool_)[host.name] & is_call & ~inner
         for name in ("is_graph_launch", "is_copy", "is_async")
     ]
-    return Launches(work, calls_of(host).of(work), is_call, *flags)
+    return Launches(work, calls.of(work), is_call, *flags, is_inner=inner)
 
 
 def range_at(rows: CaptureRows, thread: LongArray, time: LongArray) -> LongArray:

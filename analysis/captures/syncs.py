@@ -40,7 +40,7 @@ def sync_figures(rows: CaptureRows, launches: Launches, lacks: Lacks) -> tuple[S
     if lacks.calls is not None:
         return None
     blocking = launches.is_copy_call & ~launches.is_async_call
-    waiting = np.flatnonzero((host.kind == SYNC) | blocking)
+    waiting = np.flatnonzero(((host.kind == SYNC) & ~launches.is_inner) | blocking)
     if not len(waiting):
         return None if nameless_calls(rows, launches) else ()
     around = range_at(rows, host.thread[waiting], host.start[waiting])
@@ -86,5 +86,5 @@ def _item_like(rows: CaptureRows, launches: Launches) -> BoolArray:
 
 
 def _calls_in_order(rows: CaptureRows, launches: Launches) -> LongArray:
-    calls = np.flatnonzero(launches.is_call)
+    calls = np.flatnonzero(launches.is_call & ~launches.is_inner)
     return calls[np.lexsort((rows.host.start[calls], rows.host.thread[calls]))]

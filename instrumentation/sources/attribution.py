@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import LongArray, filled
+from .arrays import BoolArray, LongArray, filled
 from .inference import inferred_phases
-from .links import calls_of
+from .links import calls_of, inner_calls
 from .phase_maps import PhaseMap
 from .phases import PhaseSegments, phases_of_ranges
 from .steps import Steps, find_steps
@@ -28,13 +28,14 @@ class Owners:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attribution:
-    """All of it; `segments` are the phases on the host's time line."""
+    """All of it; `segments` are the phases on the host's time line, `inner` host rows as `inner_calls` gives them."""
 
     steps: Steps
     segments: PhaseSegments
     host: Owners
     device: Owners
     copies: Owners
+    inner: BoolArray
 
 
 def attribute(trace: Trace, maps: Sequence[PhaseMap]) -> Attribution:
@@ -49,6 +50,7 @@ def attribute(trace: Trace, maps: Sequence[PhaseMap]) -> Attribution:
     owners = Owners(step, phase, filled(len(host), -1))
     return Attribution(
         steps, segments, owners, _through(owners, calls.of(trace.device)), _through(owners, calls.of(trace.copies)),
+        inner_calls(host, calls),
     )
 
 

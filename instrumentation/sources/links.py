@@ -118,6 +118,14 @@ def calls_of(host: HostCalls) -> Calls:
     return Calls(row, key, wide, host.start[row])
 
 
+def inner_calls(host: HostCalls, calls: Calls) -> BoolArray:
+    """Host rows that are calls within another one with their id: of the driver, by which the runtime does what it was
+    called for. A launch or a wait that both recorded is one."""
+    found = np.isin(host.kind, CALLS) & _ties(host.correlation)
+    found[calls.row] = False
+    return np.asarray(found, dtype=np.bool_)
+
+
 def _reach(end: LongArray, again: BoolArray) -> LongArray:
     """The latest end so far among the calls with one id; `again` says that a call has the id of the one before."""
     group = np.cumsum(~again)

@@ -25,10 +25,11 @@ def step_table(trace: Trace, found: Attribution, clock: str) -> pa.Table:
     columns.ints("end_ns", end)
     columns.ints("period_ns", _periods(steps.process, steps.start))
     if _has_named_calls(trace):
-        waits = (host.kind == SYNC) & (found.host.step >= 0)
+        once = (found.host.step >= 0) & ~found.inner
+        waits = (host.kind == SYNC) & once
         waited = np.zeros(len(steps), dtype=np.int64)
         np.add.at(waited, found.host.step[waits], (host.end - host.start)[waits])
-        launches = (host.kind == LAUNCH) & (found.host.step >= 0)
+        launches = (host.kind == LAUNCH) & once
         columns.ints("host_wait_ns", waited)
         columns.ints("num_syncs", _counted(found.host.step[waits], len(steps)))
         columns.ints("num_launches", _counted(found.host.step[launches], len(steps)))

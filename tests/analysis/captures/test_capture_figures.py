@@ -132,6 +132,30 @@ def test_kernels_of_engines_that_communicate(export, name, communicates):
     assert (found.communication_union_ns, found.compute_union_ns) == ((10, 20) if communicates else (0, 30))
 
 
+def test_what_the_runtime_does_by_the_driver_is_done_once(export):
+    # GIVEN calls of the driver within those of the runtime, with their ids: both APIs were traced
+    for at, name, inner in (
+        (1_000, "cudaGraphLaunch_v10000", "cuGraphLaunch"), (2_000, "cudaMemcpyAsync_v3020", "cuMemcpyDtoHAsync_v2"),
+        (3_000, "cudaStreamSynchronize_v3020", "cuStreamSynchronize"),
+    ):  # fmt: skip
+        export.call(at, at + 500, name, correlation=at)
+        export.call(at + 100, at + 400, inner, correlation=at)
+    export.kernel(1_200, 1_900, correlation=1_000)
+    export.copy(2_200, 2_300, correlation=2_000, kind=2, src=2, dst=1, size=4)
+    export.range(0, 4_000, "ProfilerStep#1")
+    found = figures(export.path)
+    # THEN the graph was launched once, the host waited once, and that was an .item()
+    (graph,) = found.graphs
+    assert (graph.launches, graph.launch_host_ns, graph.kernels) == (1, 500, 1)
+    assert [(own.call, own.calls, own.total_ns, own.item_like) for own in found.syncs] == [
+        ("cudaStreamSynchronize", 1, 500, 1)
+    ]
+    step = found.steps.iloc[0]
+    assert (step["num_launches"], step["graph_launches"], step["num_syncs"]) == (1, 1, 1)
+    # AND each call is still in the list of calls
+    assert len(found.calls) == 6
+
+
 class TestPageable:
     """Case 46: "async" copies of pageable memory."""
 
