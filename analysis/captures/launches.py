@@ -38,11 +38,11 @@ def launches_of(rows: CaptureRows) -> Launches:
     is_call, calls = np.isin(host.kind, CALLS), calls_of(host)
     inner = inner_calls(host, calls)
     told = [call_of(name) for name in (*rows.names, "")]
-    flags = [
+    graph, copy, asynchronous = (
         np.array([getattr(own, name) for own in told], dtype=np.bool_)[host.name] & is_call & ~inner
         for name in ("is_graph_launch", "is_copy", "is_async")
-    ]
-    return Launches(work, calls.of(work), is_call, *flags, is_inner=inner)
+    )
+    return Launches(work, calls.of(work), is_call, graph, copy, asynchronous, inner)
 
 
 def range_at(rows: CaptureRows, thread: LongArray, time: LongArray) -> LongArray:
