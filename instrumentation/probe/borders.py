@@ -51,7 +51,8 @@ Use = tuple[int | None, tuple[Any, ...]]
 """(step, the note). Plain: one is made for each row."""
 _WHOLE = None, None, True
 _CUT_OFF = None, None, None
-"""What follows the times in the note of a scope that ended with its step: it has no row of `phases`."""
+"""What follows the times in the note of a scope that ended with its step, or began in none: it has no row of `phases`.
+"""
 
 
 class BorderLog:
@@ -121,7 +122,8 @@ class BorderLog:
             elif entry[1] is None:
                 continue  # its step ended first and closed it
             elif entry[1] >= last_end_ns:
-                uses.append((number, entry))
+                alone = self._open is None and entry[0].kind == "phase"  # a forward between two steps is neither's
+                uses.append((number, (*entry[:3], *_CUT_OFF) if alone else entry))
             else:
                 uses.append(_clipped(entry, ended, number))
         return uses

@@ -185,3 +185,19 @@ def test_a_folder_that_another_process_records_into(tmp_path):
         other.communicate(timeout=60)
     assert Recording.load(tmp_path).table("steps")["step"].tolist() == [3]
     RecordingWriter(tmp_path, META).finish()
+
+
+def test_a_phase_between_two_steps_is_neithers(probe):
+    # GIVEN an engine that runs a batch of nothing between two steps, with the forward that it times
+    forward = probe.timed_phase("forward", lambda: None)
+    forward()
+    for number in range(2):
+        with probe.step(number) as step:
+            forward()
+        forward()
+        with step.phase("sample"):
+            pass
+    probe.finish()
+    # THEN the steps have their own alone, and the others are on the lane
+    assert [row[:2] for row in probe.ledger.rows["phases"]] == [(0, "forward"), (1, "forward")]
+    assert [row[0] for row in probe.ledger.rows["spans"]] == [None, 0, 0, 0, 1, 1, 1]
