@@ -53,7 +53,7 @@ class Side:
 class Comparison:
     """`same_run`: the two are views of one run and were judged. `clock_offset_ns` takes b's times to a's, with
     `clock_err_ns`; both null for two runs. `notes` are differences between the machines; `settings` and `work` those of
-    two runs, before anything is timed."""
+    two runs, before anything is timed. `modelled` by `calibration` are both sides or none."""
 
     a: Side
     b: Side
@@ -67,6 +67,8 @@ class Comparison:
     notes: tuple[str, ...]
     settings: tuple[Differing, ...] = ()
     work: tuple[Differing, ...] = ()
+    modelled: bool = False
+    calibration: str | None = None
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -106,6 +108,7 @@ def compare(a: Recorded, b: Recorded) -> Comparison:
         clock_offset_ns=gap_ns, clock_err_ns=gap_err_ns, notes=notes,
         settings=() if same_run else differing_settings(a.meta.configuration, b.meta.configuration),
         work=() if same_run else differing_work(first, second),
+        modelled=a.meta.modelled, calibration=a.meta.calibration if a.meta.modelled else None,
     )
 
 

@@ -8,6 +8,7 @@ from ...analysis.compare_phases import PairedFigure
 from ...analysis.compare_settings import Differing
 from ..document import Block, Cell, Column, Document, Missing, Quantity, Section, Words
 from ..formatting import count, duration
+from ..views.source import calibration_name
 from .cells import bytes_column, count_column, number, table, us_column
 
 _NO_TIMES = "not every copy has its times on the device"
@@ -19,7 +20,12 @@ _FIGURES = {"host_ns": "host", "busy_ns": "device busy", "length": "length", "pe
 def comparison_document(found: Comparison, name: str) -> Document:
     """What was matched, then phases, device work and copies."""
     sections = (_matched(found), _phases(found), *_device_work(found), _copies(found))
-    return Document(name, f"A: {_side(found.a)}; B: {_side(found.b)}", sections)
+    origin, notice = "", ""
+    if found.modelled:
+        known = found.calibration or "without a name"
+        origin = calibration_name(known)
+        notice = f"Device times of both come from the queue model with costs of the calibration {known}."
+    return Document(name, f"A: {_side(found.a)}; B: {_side(found.b)}", sections, origin, notice)
 
 
 def _side(side: Side) -> str:

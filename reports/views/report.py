@@ -48,7 +48,8 @@ def capture_report(figures: CaptureFigures, name: str) -> Report:
 
 def comparison_report(found: Comparison, name: str) -> Report:
     """Two recordings side by side. `agrees` is null where nothing was judged."""
-    return Report("comparison", REPORT_VERSION, name, False, None, {"agrees": found.agrees, "comparison": found})
+    content = {"agrees": found.agrees, "comparison": found}
+    return Report("comparison", REPORT_VERSION, name, found.modelled, found.calibration, content)
 
 
 def sweep_report(sweep: SweepView) -> Report:

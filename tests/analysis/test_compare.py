@@ -1,5 +1,7 @@
 """Two recordings side by side: which step is which, what is judged, and what must not be compared."""
 
+import json
+
 import msgspec
 import numpy as np
 import pandas as pd
@@ -205,6 +207,17 @@ class TestTwoRuns:
 def test_what_must_not_be_compared(values, message):
     with pytest.raises(Incomparable, match=message):
         compare(recording(), changed(recording(), **values))
+
+
+@pytest.mark.parametrize("modelled", [True, False])
+def test_every_page_of_two_modelled_runs_says_so(modelled):
+    values = {"modelled": modelled, "calibration": "h200: NVIDIA H200, driver 580" if modelled else None}
+    found = compare(changed(recording(), **values), changed(recording(), **values))
+    for format_ in ("text", "md", "html"):
+        page = render_comparison(found, format_, name="x")
+        assert ("with costs of the calibration h200: NVIDIA H200, driver 580." in page.replace("\n", " ")) == modelled
+    head = json.loads(render_comparison(found, "json", name="x"))
+    assert (head["modelled"], head["calibration"]) == (modelled, values["calibration"])
 
 
 def test_two_calibrations_must_not_be_compared():
