@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ...analysis.gate.fingerprint import modelled_note
 from ...analysis.history.found import SeriesFound, Step
 from ..document import Block, Column, Document, Facts, Missing, Quantity, Row, Section, Table, Words
 from ..formatting import count, counted, percent
@@ -144,6 +145,7 @@ def _unsaid(view: HistoryView) -> tuple[Block, ...]:
             f" That is per series: of {count(decided)} series without a step {limits.alpha * decided:.2g} would show"
             " one by chance."
         )
+    texts += dict.fromkeys(note for machine in view.machines for note in modelled_note(dict(machine)))
     states = Counter(state_words(one, limits) for one in view.series if not one.state.decided)
     texts += [f"{number} series: {words}." for words, number in states.items()]
     holes = [one for one in view.series if one.holes]

@@ -230,13 +230,14 @@ def test_stored_results_from_before_the_pace_are_not_comparable(judged):
 
 def test_a_copy_in_a_folder_is_told_by_its_file(perf, tmp_path):
     # GIVEN twelve results in a folder, the last one a copy of the first
+    stored, head = tmp_path / "stored", tmp_path / "head.json"
+    stored.mkdir()
     for at, value in enumerate(noisy(1e6)):
         tree = {**result(period_p50_ns=value), "time": f"2026-11-{at + 1:02}T00:00:00Z"}
-        (tmp_path / f"{at:02}.json").write_text(json.dumps(tree))
-    copy = {**json.loads((tmp_path / "00.json").read_text()), "time": "2026-11-30T00:00:00Z"}
-    (tmp_path / "copy.json").write_text(json.dumps(copy))
-    head = tmp_path.parent / "head.json"
+        (stored / f"{at:02}.json").write_text(json.dumps(tree))
+    copy = {**json.loads((stored / "00.json").read_text()), "time": "2026-11-30T00:00:00Z"}
+    (stored / "copy.json").write_text(json.dumps(copy))
     head.write_text(json.dumps(result(period_p50_ns=1e6)))
-    ended = perf("gate", "--baseline", tmp_path, "--head", head)
+    ended = perf("gate", "--baseline", stored, "--head", head)
     assert ended.code == 2
-    assert f"{tmp_path / 'copy.json'}: holds the same values as {tmp_path / '00.json'};" in ended.err
+    assert f"{stored / 'copy.json'}: holds the same values as {stored / '00.json'};" in ended.err

@@ -115,6 +115,14 @@ def test_too_short_unknown_failed_and_all_of_different_machines_decide_nothing(p
     assert "by chance" not in ended.out
 
 
+@pytest.mark.parametrize("gpu", ["none (sim, calibration h200: NVIDIA H200)", "none (cpu, calibration None)"])
+def test_what_a_model_said_is_told_as_such(perf, store, gpu):
+    results = [result(value, number, env={**ENV, "gpu": gpu}) for number, value in enumerate(values())]
+    told = " ".join(perf("history", store({"schema": 1, "results": results})).out.split())
+    modelled = "modelled: device times are of a queue model with the calibration h200: NVIDIA H200; host times are"
+    assert (modelled in told) == ("sim" in gpu)
+
+
 def test_one_result_is_no_plural(perf, store):
     assert "\n1 result, in the order of time; 1 series\n" in perf("history", store(result(1e7))).out
 
