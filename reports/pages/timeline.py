@@ -12,7 +12,8 @@ from .cells import us_column
 
 _TITLE = "Timeline of a step: host, copies, compute [µs since the step began]"
 _SHADES = (
-    " Shaded: the block-table copy and build_indices run at the same time. Pale: device work of another step."
+    " Device work has the colour of its phase, pale where it is another step's. Shaded: the block-table copy and"
+    " build_indices run at the same time."
 )
 
 
