@@ -15,7 +15,7 @@ from .cells import count_column, percent_column, records, table, us_column
 TITLE = "Why a step takes so long, and what to try"
 _BOUND = {
     "host": "the device ran dry before the forward and waited for the host",
-    "device": "the device had work at all times: a faster host gains little",
+    "device": "the device had work at all times",
     "copy": "the forward waited for a copy of another queue",
     "event": "the forward waited for an operation of another queue",
 }
@@ -74,8 +74,12 @@ def _bound_words(view: RecordingView) -> str:
     work = _device_share(view)
     if bound == "host" and work is not None and work >= _MOSTLY:
         return f"Mostly device work, {percent(work)} of a step; in {of} {_BOUND[bound]}."
-    fills = f"; device work fills {percent(work)} of a step" if bound == "host" and work is not None else ""
-    return f"{bound.capitalize()}-bound: in {of} {_BOUND[bound]}{fills}."
+    said = [f"{bound.capitalize()}-bound: in {of} {_BOUND[bound]}"]
+    if bound in ("host", "device") and work is not None:
+        said.append(f"device work fills {percent(work)} of a step")
+    if bound == "device" and not any(own.change.startswith("preprocess") for own in view.advice):
+        said.append("a faster host gains little")
+    return f"{'; '.join(said)}."
 
 
 _MOSTLY = 0.5

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import msgspec
 import pandas as pd
 import pytest
+from stepscope.analysis.advice import Advice
 from stepscope.instrumentation.recording.reader import Recording
 from stepscope.reports import render
 from stepscope.reports.pages.verdict import verdict_section
@@ -90,3 +92,13 @@ def test_a_step_that_device_work_fills_is_not_called_host_bound(recordings, busy
     phases.loc[device, "busy_ns"] = pd.NA if busy_us is None else 0
     phases.loc[phases["name"] == "forward", "busy_ns"] = pd.NA if busy_us is None else 1_000 * busy_us
     assert said in words(recording)
+
+
+@pytest.mark.parametrize("change", ["preprocess -30%", "graphs on"])
+def test_a_faster_host_gains_little_only_where_none_is_advised(recordings, change) -> None:
+    view = gather_recording(recordings(6), "x")
+    bound = dataclasses.replace(view.gaps, bound="device", shares={"device": 0.75, "host": 0.25})
+    advice = (Advice(change, 1, 0.1, "predicted", 5, ""),)
+    told = verdict_section(dataclasses.replace(view, gaps=bound, advice=advice)).blocks[0].text
+    assert told.startswith("Device-bound: in 75.0 % of 5 counted steps the device had work at all times")
+    assert ("a faster host gains little" in told) == (change == "graphs on")
