@@ -1,10 +1,11 @@
 """`perf verify cells` with its raw turns kept: `python3 benchmarks/gpu/verify_cells.py OUT [--handoff async_auto]`.
 
 OUT/cells.json holds of each launch the steps of each arm's blocks with their periods and the host's waits, and the
-forwards of all steps (arms without events: their twins' with events). OUT/table.txt is what the check says of them.
-`--again OUT` judges the turns of an earlier run once more, and runs nothing.
+forwards of all steps (arms without events: their twins' with events); synchronous ones in parts and with their gauges
+(`analysis.gauged`). OUT/table.txt is what the check says of them. `--again OUT` judges the turns of an earlier run once
+more, and runs nothing.
 
-With two steps in flight: two minutes on an H200. All cells: five.
+With two steps in flight: two minutes on an H200. All cells: four and a half.
 """
 
 from __future__ import annotations
@@ -19,7 +20,16 @@ import numpy as np
 from stepscope.analysis.blocks import Block
 from stepscope.analysis.columns import Columns
 from stepscope.analysis.forwards import Forwards, Jump, jump_of, net_blocks, settled, steps_of
+from stepscope.analysis.gauged import (
+    RANGES,
+    GaugedBlock,
+    gauged_blocks,
+    gauged_difference,
+    pairs_of,
+    parts_difference,
+)
 from stepscope.analysis.mirrored import mirrored_difference, round_differences
+from stepscope.analysis.stats import midmean
 from stepscope.experiments.verify.cell_specs import HANDOFFS, TURNS, cell_specs
 from stepscope.experiments.verify.cells import Arms, Key, judged, measured_cells
 
@@ -40,7 +50,9 @@ class Turns:
             number, waits = steps.ints("step")[0].tolist(), steps.ints("host_wait_ns")[0].tolist()
             wait_of = dict(zip(number, waits, strict=True))
             ordered = sorted(blocks, key=lambda block: block.order)
+            parts = gauged_blocks(one.recording, ordered) if key[1] == "sync" else []
             stored[name] = {
+                **({"gauged": [_stored(own) for own in parts]} if parts else {}),
                 "blocks": [
                     {"order": block.order, "steps": own.tolist(), "periods_ns": list(block.periods_ns),
                      "host_wait_ns": [wait_of[step] for step in own.tolist()]}
@@ -52,9 +64,19 @@ class Turns:
         print(*key, told(self.launches[-1]), flush=True)
 
 
+def _stored(block: GaugedBlock) -> dict[str, Any]:
+    return {
+        "parts_ns": block.parts_ns.tolist(), "gauges_ns": block.gauges_ns.tolist(), "known": block.known.tolist(),
+    }  # fmt: skip
+
+
 def told(launch: Mapping[str, Any]) -> str:
-    """first - skip and last - first of a launch: as paces, outside the forwards, and in them; rounds all counted."""
+    """first - skip and last - first of a launch. Synchronous: part by part, and what the gauges differ by, which should
+    be nothing. Else as paces, outside the forwards, and in them; rounds all counted.
+    """
     arms, left_out = launch["arms"], launch.get("left_out", LEFT_OUT)
+    if all("gauged" in arm for arm in arms.values()):
+        return "; ".join(_in_parts(arms, *names, left_out) for names in (("first", "skip"), ("last", "first")))
     plain, net, forwards, steps = {}, {}, {}, {}
     for name, arm in arms.items():
         plain[name] = [Block(block["order"], tuple(block["periods_ns"])) for block in arm["blocks"]]
@@ -72,6 +94,27 @@ def told(launch: Mapping[str, Any]) -> str:
         values = (f"{value / 1e3:.1f}" if value is not None else "null" for value in figures)
         said.append("{} - {}: pace {}, outside the forward {}, in it {} +- {} us".format(left, right, *values))
     return "; ".join(said)
+
+
+def _in_parts(arms: Mapping[str, Any], left: str, right: str, left_out: int) -> str:
+    blocks = {
+        name: [
+            GaugedBlock(
+                Block(block["order"], tuple(block["periods_ns"])),
+                *(np.array(own[key]) for key in ("parts_ns", "gauges_ns", "known")),
+            )
+            for block, own in zip(arms[name]["blocks"], arms[name]["gauged"], strict=True)
+        ]
+        for name in (left, right)
+    }
+    pairs = pairs_of(blocks[left], blocks[right], left_out)
+    figures = {"whole": gauged_difference([pairs]), **(parts_difference([pairs]) or {})}
+    gauges = {name: midmean(pairs.gauges_ns[:, at]) for at, name in enumerate(RANGES)}
+    said = (
+        ", ".join(f"{name} {value / 1e3:.1f}" for name, value in found.items() if value is not None)
+        for found in (figures, gauges)
+    )
+    return "{} - {}: {} us (gauges: {})".format(left, right, *said)
 
 
 def _by_last(forwards: Mapping[str, Forwards], left: str, right: str) -> Jump | None:

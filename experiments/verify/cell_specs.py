@@ -48,7 +48,7 @@ class Turns:
     settle: int
 
 
-TURNS = {"sync": Turns(256, 3, 100, 6, 4, 1), "async_auto": Turns(8192, 1, 36, 4, 12, 4)}
+TURNS = {"sync": Turns(256, 3, 96, 6, 4, 1), "async_auto": Turns(8192, 1, 36, 4, 12, 4)}
 QUICK_BLOCKS = {"sync": 20, "async_auto": 8}
 ORDERS = {"sync": ("first", "last", "skip"), "async_auto": ("last", "first", "skip")}
 """With two steps in flight `first` meets either of the arms that it is compared with, at every second border between
