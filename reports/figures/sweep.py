@@ -36,6 +36,8 @@ def heat_figure(maps: Sequence[HeatMap], x_title: str, y_title: str, value_title
     layout: dict[str, Any] = {"annotations": [p.heading(m.heading) for m, p in zip(maps, places, strict=True)]}
     for index, place in enumerate(places):
         layout |= place.axes(x_title, y_title if index % 4 == 0 else "", type="category")
+        if index % 4 and maps[index].ys == maps[index - index % 4].ys:
+            layout[place.yaxis]["showticklabels"] = False  # on a narrow page they run into the panel before
     layout["margin"] = {"l": 70, "r": 90, "t": 34, "b": 50}
     return Figure(tuple(traces), layout, height_px)
 

@@ -8,6 +8,7 @@ import re
 import pandas as pd
 import pytest
 from stepscope.reports import SweepPoint, SweepView, render_sweep
+from stepscope.reports.figures.sweep import HeatMap, heat_figure
 from stepscope.reports.metrics import plot_title, title_of, unit_of
 from stepscope.reports.pages.sweep_charts import cloud_chart, heat_chart, lines_chart
 from stepscope.reports.pages.sweep_headline import sweep_headline
@@ -160,3 +161,11 @@ def test_the_headline_tells_pipelined_steps_by_their_pace(in_flight, said):
     text = " ".join(render_sweep(SweepView("s", points), "text").split())
     assert said in text
     assert ("pace" in text) == ("paces" in said)
+
+
+def test_rows_of_heat_maps_are_named_once_a_line():
+    # GIVEN two panels with the same rows and one with others
+    maps = [HeatMap(str(n), ("512",), ys, ((1.0,),) * len(ys), (("1",),) * len(ys))
+            for n, ys in enumerate((("8", "64"), ("8", "64"), ("8",)))]  # fmt: skip
+    layout = heat_figure(maps, "width", "rows", "us").layout
+    assert [layout[name].get("showticklabels", True) for name in ("yaxis", "yaxis2", "yaxis3")] == [True, False, True]
