@@ -52,6 +52,27 @@ def test_a_guarded_copy_on_another_queue_is_what_the_device_waits_for(lab) -> No
     assert set(later["idle_ns"]) == {130}
 
 
+@pytest.mark.parametrize(
+    ("waits_for", "root", "bound"), [("this step", "host", "host"), ("last step", "device", "event")]
+)
+def test_an_event_of_another_queue_is_followed_to_where_its_work_came_from(lab, waits_for, root, bound) -> None:
+    # GIVEN a forward that waits for another queue: for work of this step, behind 200 of the host's, or of the last one
+    made, side = lab(), 0
+    for number in range(6):
+        with made.step(number):
+            if waits_for == "this step":
+                made.host(200)
+                side = made.launch("side", 50, lane="gpu:side")
+            if side:
+                made.stream_wait("gpu:compute", side)
+            with made.span("forward", "phase"):
+                made.launch("forward", 100)
+            if waits_for == "last step":
+                side = made.launch("side", 300, lane="gpu:side")
+    later = gaps(made.recording()).steps.iloc[2:]
+    assert set(zip(later["root"], later["bound"], strict=True)) == {(root, bound)}
+
+
 @pytest.mark.parametrize("base", [0, 2**60])
 def test_the_predecessor_of_each_forward(lab, steps, base: int) -> None:
     table = gaps(steps(lab(base), 6, build_ns=400).recording()).steps

@@ -24,6 +24,9 @@ def test_a_row_a_buffer(source) -> None:
         {"buffer": "block_table", "direction": "h2d", "src_kind": "pageable", "is_async": True, "size_bytes": 20,
          "changed_bytes": None},
         {"buffer": "tokens", "direction": "d2h", "dst_kind": "unknown", "is_async": True, "size_bytes": None},
+        {"buffer": "tokens", "direction": "h2d", "src_kind": "unknown", "is_async": True, "size_bytes": 8},
+        {"buffer": "tokens", "direction": "h2d", "src_kind": "unknown", "is_async": False, "size_bytes": 8},
+        {"buffer": "tokens", "direction": "d2d", "src_kind": "device", "is_async": True, "size_bytes": 8},
     ]
     table = pinned_reuse(source(buffers=uses, copies=copies))
     row = {name: plain(value) for name, value in table.iloc[0].items()}
@@ -36,7 +39,7 @@ def test_a_row_a_buffer(source) -> None:
         "async_unknown": 0,
     }
     other = {name: plain(value) for name, value in table.iloc[1].items()}
-    assert (other["buffer"], other["copies"], other["copied_bytes"], other["async_unknown"]) == ("tokens", 1, None, 1)
+    assert (other["buffer"], other["copies"], other["copied_bytes"], other["async_unknown"]) == ("tokens", 4, None, 2)
     assert other["hazards_observed"] is None
     assert other["slots"] is None
 
@@ -49,6 +52,8 @@ def test_only_async_copies_with_a_pageable_host_side_are_flagged(source) -> None
         {"direction": "h2d", "src_kind": "pageable", "dst_kind": "device", "is_async": False},
         {"direction": "h2d", "src_kind": "pageable", "dst_kind": "device", "is_async": None},
         {"direction": "h2d", "src_kind": None, "dst_kind": "device", "is_async": True},
+        {"direction": "d2h", "src_kind": "device", "dst_kind": "pinned", "is_async": True},
+        {"direction": "d2d", "src_kind": "pageable", "dst_kind": "pageable", "is_async": True},
     ]
     flagged = async_pageable(source(copies=copies).table("copies"))
     assert np.flatnonzero(flagged).tolist() == [0, 2]

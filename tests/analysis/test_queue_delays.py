@@ -34,6 +34,16 @@ def test_a_quantile_is_null_where_it_falls_on_a_copy_that_began_before_its_call_
     assert (found.reason() is None) == (min(delays, default=0) >= 0)
 
 
+def test_copies_to_the_device_of_that_buffer_count_where_their_times_are_known(source) -> None:
+    made = copies(source, (10, 20, 60))
+    one = made.rows["copies"][0]
+    made.rows["copies"] += [
+        {**one, "buffer": "ids", "start_ns": 1200}, {**one, "direction": "d2h", "start_ns": 1200},
+        {**one, "start_ns": None}, {**one, "enqueue_end_ns": None},
+    ]  # fmt: skip
+    assert queue_delays(made, "block_table").values.tolist() == [10, 20, 60]
+
+
 def test_the_summary_says_how_much_it_is_at_most(source) -> None:
     # GIVEN three copies of which two start 5 and 4 ns before the end of a call of 100 ns, their times known to 30 ns
     found = summarise(copies(source, (-5, -4, 60)))

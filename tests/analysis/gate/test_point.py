@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from stepscope.analysis.gate.checks import fault
 from stepscope.analysis.gate.limits import Limits
 from stepscope.analysis.gate.pairs import PairBlocks
 from stepscope.analysis.gate.point import PointData, judge_point
@@ -96,6 +97,25 @@ NOT_A_MEASUREMENT = [
     (blocks(head_first=~FULL), Verdict.INCONCLUSIVE, Reason.ORDER_UNBALANCED),
     (blocks(head_first=FULL), Verdict.INCONCLUSIVE, Reason.ORDER_UNBALANCED),
 ]
+
+
+def head_leads(*by: int) -> np.ndarray:
+    """[5, pairs] of `head_first`: in each launch head runs first in so many pairs more than base."""
+    pairs = 6 - by[0] % 2
+    return np.array([np.arange(pairs) < (pairs + lead) // 2 for lead in by])
+
+
+@pytest.mark.parametrize(("measured", "unfit"), [
+    (blocks(EQUAL[:3]), None), (blocks(EQUAL[:2]), Reason.TOO_FEW_LAUNCHES),
+    (blocks(pairs=5, head_first=head_leads(1, -1, 1, -1, 1)), None),
+    (blocks(head_first=head_leads(0, 0, 2, 0, 0)), Reason.ORDER_UNBALANCED),
+    (blocks(pairs=4, dropped=np.arange(20).reshape(5, 4) % 4 == 0), None),
+    (blocks(pairs=4, dropped=np.arange(20).reshape(5, 4) % 3 == 0), Reason.TOO_MANY_DROPPED),
+])  # fmt: skip
+def test_how_little_is_still_a_measurement(measured, unfit):
+    found, limits = fault(measured, LIMITS), (LIMITS.min_launches, LIMITS.max_dropped_share)
+    assert limits == (3, 0.25)
+    assert found == (None if unfit is None else (Verdict.INCONCLUSIVE, unfit))
 
 
 @pytest.mark.parametrize("times", [1.0, 1.03, 0.5, 3.0])
