@@ -63,6 +63,7 @@ class Collector:
         self.names = Names()
         self.devices = Names()
         self.pids: Counter[int] = Counter()
+        self.callers: Counter[int] = Counter()
         self.invalid: Counter[str] = Counter()
         self._host, self._device, self._copies = _Columns(), _Columns(), _Columns()
         self.seen: Counter[int] = Counter()
@@ -155,11 +156,13 @@ class Collector:
         correlation = filled(len(events))
         calls = np.flatnonzero(codes == IS_CALL)
         if len(calls):
-            correlation[calls] = _ints(_correlations([events[row] for row in calls.tolist()]))
+            called = [events[row] for row in calls.tolist()]
+            correlation[calls] = _ints(_correlations(called))
+            self.callers.update(_sampled_pids(called))
         if not on_host.all():
             events, codes, correlation = list(compress(events, on_host.tolist())), codes[on_host], correlation[on_host]
             common = {name: values[on_host] for name, values in common.items()}
-        self.pids.update(event.pid for event in events[:: 1 + len(events) // _SAMPLE] if isinstance(event.pid, int))
+        self.pids.update(_sampled_pids(events))
         told = filled(len(events))
         for category in (IS_CALL, IS_OP, IS_RANGE, IS_OVERHEAD):
             own = codes == category
@@ -223,6 +226,11 @@ _COPIES = (
     "start", "end", "correlation", "device", "stream", "direction", "src_kind", "dst_kind", "size_bytes", "copy_count",
     "graph_node",
 )  # fmt: skip
+
+
+def _sampled_pids(events: list[Event]) -> list[int]:
+    """Of some of the events."""
+    return [event.pid for event in events[:: 1 + len(events) // _SAMPLE] if isinstance(event.pid, int)]
 
 
 def _codes(events: list[Any]) -> CodeArray:

@@ -50,7 +50,8 @@ def _read_one(path: Path, salvage: bool) -> Trace:
             "profile with ProfilerActivity.CUDA and let the profiler stop before the process ends"
         )
     base = _usable_base(about.base_ns(stream.metadata), host, device, copies)
-    pid = collector.pids.most_common(1)[0][0] if collector.pids else None
+    seen = collector.callers or collector.pids  # a process that only feeds the other one may have more events
+    pid = seen.most_common(1)[0][0] if seen else None
     trace = Trace(
         source="kineto", processes=(CapturedProcess(pid=_pid(pid), rank=about.rank(stream.metadata)),),
         devices=collector.devices.texts(), names=collector.names.texts(), host=host,

@@ -47,6 +47,14 @@ def test_work_is_tied_to_the_calls_of_its_own_rank(kineto, made, ranks):
     assert [own.rank for own in found.devices] == ([0, 1] if ranks is LABELLED else [None, None])
 
 
+def test_the_process_that_launches_gives_its_pid(kineto, made):
+    # GIVEN a worker that feeds it and has more events
+    events = [made.event("cpu_op", "aten::stack", n, 1, pid=200, tid=200) for n in range(300)]
+    events += [made.call(10, 2, "cudaLaunchKernel", 1, pid=100, tid=100), made.kernel(14, 3, 1)]
+    _, found = figures(kineto(events))
+    assert [(own.pid, own.kernels) for own in found.processes] == [(100, 1)]
+
+
 def test_ranks_that_stand_one_behind_the_other_are_seen(kineto, made):
     ids = list(range(1, 200))
     a = rank_events(made, NUMBERED[0], ids, late=1000, kernel_us=40)
