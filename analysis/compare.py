@@ -25,6 +25,7 @@ from .compare_phases import (
 )
 from .compare_settings import Differing, differing_settings, differing_work
 from .compare_steps import StepPairs, match_by_length, match_by_number
+from .pace import steps_in_flight
 from .tables import Process, TableSource, processes
 
 
@@ -39,7 +40,9 @@ class Recorded(TableSource, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Where one side comes from, and what it lacks (`RecordingMeta.lacks`)."""
+    """Where one side comes from, what it lacks (`RecordingMeta.lacks`), and how many of its steps are on their way at
+    once: more than one, and single periods lean on one another (`pace.py`).
+    """
 
     source: str
     device: str
@@ -47,6 +50,7 @@ class Side:
     pid: int | None
     steps: int
     lacks: tuple[str, ...] = ()
+    in_flight: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,5 +153,5 @@ def _side(meta: RecordingMeta, process: Process) -> Side:
     pid, gpu = process.keys.get("pid"), meta.environment.get("gpu_name")
     return Side(
         meta.source, meta.device, gpu if isinstance(gpu, str) else None, pid if isinstance(pid, int) else None,
-        len(process.rows("steps")), meta.lacks,
+        len(process.rows("steps")), meta.lacks, steps_in_flight(process),
     )

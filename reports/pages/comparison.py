@@ -47,6 +47,13 @@ def _matched(found: Comparison) -> Section:
         Words(f"{name} is not whole: {reason}.", emphasis=True)
         for name, side in (("A", found.a), ("B", found.b)) for reason in side.lacks
     ]  # fmt: skip
+    blocks += [
+        Words(
+            f"In {name} {count(side.in_flight)} steps are on their way at once, so a single period is no step's time:"
+            " perf report tells the pace."
+        )
+        for name, side in (("A", found.a), ("B", found.b)) if side.in_flight > 1
+    ]  # fmt: skip
     blocks += [Words(f"The two differ in {note}.") for note in found.notes]
     return Section("matched", "What is compared", tuple(blocks), brief=True)
 

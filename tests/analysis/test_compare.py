@@ -82,6 +82,17 @@ def test_a_side_that_is_not_whole_says_so():
     assert "B is not whole: the run was killed; 3 torn bytes cut." in render_comparison(found, "md", name="x")
 
 
+def test_where_steps_overlap_a_period_is_no_steps_time():
+    # GIVEN a side whose tokens come after the next step has begun
+    late = recording()
+    late.tables["steps"]["latency_ns"] = pd.array([2_500 * US] * 6, dtype="Int64")
+    found = compare(recording(), late)
+    assert (found.a.in_flight, found.b.in_flight) == (1, 2)
+    told = render_comparison(found, "md", name="x")
+    assert "In B 2 steps are on their way at once, so a single period is no step's time" in told
+    assert "In A " not in told
+
+
 class TestMatching:
     def test_by_number_names_what_has_no_partner(self):
         pairs = match_by_number(steps([5, 6, 7]), steps([5, 6, 7], first=2))
