@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from stepscope.experiments import session
 from stepscope.experiments.calibrate.trace import TraceEvent
 from stepscope.experiments.own_costs.kernels import KernelTimes
 from stepscope.experiments.verify import (
@@ -127,6 +128,36 @@ def test_a_cell_is_measured_from_its_three_arms():
     assert (cell.mib, cell.handoff, cell.road, cell.copy_ns, cell.exposed) == (0.125, "sync", "compute", 4_992, True)
     assert None not in (cell.order_ns, cell.skip_ns)
     assert cell.replayed_ns > 0
+
+
+HOST_NS = {
+    "schedule": 60_000, "update_states": 30_000, "dispatch": 20_000, "commit_block_table": 40_000,
+    "build_indices": 80_000, "copy_inputs": 60_000, "slot_mapping": 50_000, "attention_metadata": 20_000,
+    "lm_head": 30_000, "sample": 30_000, "update_from_output": 40_000,
+}  # fmt: skip
+"""What the host takes where nothing of it is this machine's."""
+
+
+@pytest.mark.parametrize("mutant", [None, *next(check for check in CHECKS if check.name == "cells").mutants])
+def test_cells_agree_to_the_nanosecond_where_host_times_are_declared_and_no_mutant_does(monkeypatch, mutant):
+    # GIVEN synchronous scheduling, 2 MiB, two roads
+    def declared(name, **settings):
+        return make_device(name, **settings, host=DeclaredHost(HOST_NS))
+
+    def specs(device, *, quick):
+        one = cell_specs("sim", quick=False, model="tiny", context=16)[2]
+        one["grid"]["runner.table_width"] = [8192]
+        one["measure"] |= {"blocks": 12, "repeats": 1}
+        one["zip"] = {name: values[::2] for name, values in one["zip"].items()}
+        return [one]
+
+    monkeypatch.setattr(session, "make_device", declared)
+    monkeypatch.setattr(cells, "cell_specs", specs)
+    (check,) = (check for check in CHECKS if check.name == "cells")
+    agreement, _ = run_check(check, QUICK, mutant).findings
+    assert agreement.passed is (mutant is None)
+    told = {None: "2 MiB, sync, double 44.4 against 44.4", "copies_forgotten": "2 MiB, sync, double 0.0 against 44.4"}
+    assert told[mutant] in agreement.planted
 
 
 def test_what_padding_costs_is_asked_of_several_runners_and_looks_and_of_their_kernels(monkeypatch):
