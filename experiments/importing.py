@@ -70,7 +70,8 @@ def report_of_capture(path: Path, format_: Format, part: Selection = ALL) -> str
 
 def report_of_part(tables: Tables, meta: RecordingMeta, format_: Format, name: str, part: Selection = ALL) -> str:
     """The same of tables that are there: a Capture's, or those of the Recording that it became."""
-    chosen, whole = (part.of(tables), part.whole(tables)) if part else (tables, None)
+    chosen = part.of(tables) if part else tables
+    whole = part.whole(tables) if part.device is not None else None
     called = f"{name}, {part}" if part else name
     return render_capture(capture_figures(chosen, meta, whole), format_, name=called, tables=chosen)
 

@@ -21,7 +21,7 @@ from .names import NameFigures, call_figures, kernel_figures
 from .pageable import PageableFigures, pageable_figures
 from .processes import ProcessFigures, process_figures
 from .queueing import QueueFigures, queue_figures
-from .ranges import RangeFigures, range_figures
+from .ranges import RangeFigures, of_one_device, range_figures
 from .rows import Tables
 from .steps import phase_table, step_table
 from .syncs import SyncFigures, sync_figures
@@ -67,9 +67,9 @@ _NOT_FACTS = ("absent", "steps_from", "phase_maps", "index_building")
 
 
 def capture_figures(tables: Tables, meta: RecordingMeta, whole: Tables | None = None) -> CaptureFigures:
-    """`tables` by name: those of a `Capture` (Arrow), or the frames of the Recording that it became; or a part of them,
-    with `Selection.whole` beside it, of which is asked what the capture lacks: calls that launched on other devices
-    left no row in the part.
+    """`tables` by name: those of a `Capture` (Arrow), or the frames of the Recording that it became; or one device's
+    part of them, with `Selection.whole` beside it, of which is asked what the capture lacks: calls that launched on
+    other devices left no row in the part.
     """
     rows = gather(tables, meta)
     launches = launches_of(rows)
@@ -77,6 +77,7 @@ def capture_figures(tables: Tables, meta: RecordingMeta, whole: Tables | None = 
     calls = launches if whole is None else launches_of(everything)
     lacks = lacks_of(everything, calls)
     unseen, lost = unseen_work(everything, calls, lacks), lost_work(everything, calls, lacks)
+    ranges = range_figures(rows, launches, lacks, lost)
     facts = {key: value for key, value in meta.configuration.items() if key not in _NOT_FACTS and value is not None}
     return CaptureFigures(
         source=meta.source, facts=facts, environment=meta.environment,
@@ -85,7 +86,7 @@ def capture_figures(tables: Tables, meta: RecordingMeta, whole: Tables | None = 
         queue=queue_figures(rows, launches), syncs=sync_figures(rows, launches, lacks),
         graphs=graph_figures(rows, launches, lacks), gaps=gap_figures(rows, launches, unseen),
         steps=step_table(rows, launches, lacks, lost),
-        phases=phase_table(rows, lost or lacks.work_calls), ranges=range_figures(rows, launches, lacks, lost),
+        phases=phase_table(rows, lost or lacks.work_calls), ranges=ranges if whole is None else of_one_device(ranges),
         kernels=kernel_figures(rows), calls=call_figures(rows, launches), processes=process_figures(rows, launches),
         coverage=coverage(rows, launches), cannot_say=cannot_say(rows, launches, lacks, unseen), lacks=lacks,
     )

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from .launches import Launches
 from .rows import CaptureRows
 
 NO_KERNEL = "no kernel launched inside the range (capture only)"
+NONE_HERE = "nothing was launched on this device inside the range"
 _OF_WORK = ("gpu_ops", "projected_uses", "nsys_uses", "nsys_ops", "nsys_range_ns")
 
 
@@ -191,6 +193,11 @@ def _reduced(reduce: np.ufunc, values: LongArray, low: LongArray, high: LongArra
     pairs = np.stack((low, np.maximum(high, low)), axis=1).ravel()
     found = reduce.reduceat(padded, pairs)[::2] if len(pairs) else pairs
     return np.where(high > low, found, nothing)
+
+
+def of_one_device(found: Sequence[RangeFigures]) -> tuple[RangeFigures, ...]:
+    """The figures of a device's part of a capture: what a range without work in it launched may run on another one."""
+    return tuple(replace(own, gpu_reason=NONE_HERE) if own.gpu_reason == NO_KERNEL else own for own in found)
 
 
 class _Sums:

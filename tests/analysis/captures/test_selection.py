@@ -68,6 +68,7 @@ def test_what_calls_launched_on_another_device_is_not_lost(export):
     export.kernel(500, 9_000, correlation=1, device=0)
     export.copy(2_500, 8_000, correlation=2, device=1)
     export.copy(9_500, 9_600, correlation=2, device=1)
+    export.range(0, 1_500, "launches")
     capture = read_capture(export.path)
     whole = {own.device: own for own in capture_figures(capture.tables, capture.meta).devices}
     # THEN what is told of either device alone is what the whole capture tells of it: nothing is missing there
@@ -75,6 +76,8 @@ def test_what_calls_launched_on_another_device_is_not_lost(export):
         found = told_of_part(Selection(device=device), capture)
         assert found["devices"] == [json.loads(json.dumps(asdict(whole[device])))]
         assert not any("launched kernels" in own["because"] for own in found["cannot_say"])
+        expected = {"0": (1, None), "1": (0, "nothing was launched on this device inside the range")}[device]
+        assert [(own["gpu_ops"], own["gpu_reason"]) for own in found["ranges"]] == [expected]
 
 
 def told_of_part(part, capture):
