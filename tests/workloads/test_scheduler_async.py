@@ -104,6 +104,16 @@ def test_a_stop_token_is_noticed_one_step_late_and_the_extra_token_is_dropped(ri
     assert not served.scheduler.has_unfinished()
 
 
+def test_only_a_stop_token_ends_a_request_before_its_limit(rig, ask) -> None:
+    served = rig()
+    served.add(ask("a", 4, 5, stop_token_ids=frozenset({99})))
+    for token, ended in ((7, {}), (8, {}), (99, {"a": 2})):
+        delta = served.scheduler.schedule()
+        assert served.scheduler.update(StepResult(delta.step, {"a": (token,)})) == {"a": (token,)}
+        assert served.scheduler.ended == ended
+    assert not served.scheduler.has_unfinished()
+
+
 def test_a_new_request_of_the_same_name_does_not_get_the_old_ones_token(rig, ask) -> None:
     served = rig(**AHEAD)
     served.add(ask("a", 4, 5, stop_token_ids=frozenset({99})))

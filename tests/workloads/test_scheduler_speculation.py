@@ -207,6 +207,32 @@ def test_a_preempted_request_loses_its_drafts_and_what_is_in_flight(batch) -> No
     assert all(len(tokens) == 12 for tokens in served.taken.values())
 
 
+def test_a_stop_token_among_accepted_drafts_cuts_off_what_is_behind_it(ask) -> None:
+    served = Drafting(2, lambda _: 2, max_model_len=64, num_blocks=64, block_size=4)
+    served.add([ask("a", 4, 9, stop_token_ids=frozenset({99}))])
+    served.step()
+    verified = served.scheduler.schedule()
+    assert verified.scheduled_spec_decode_tokens == {"a": (5, 5)}
+    assert served.scheduler.update(StepResult(verified.step, {"a": (7, 99, 5)})) == {"a": (7, 99)}
+    # THEN it has ended with 3 of 9 tokens
+    assert served.scheduler.ended == {"a": 6}
+
+
+def test_drafts_for_a_request_that_was_reset_or_is_gone_are_dropped(ask) -> None:
+    # GIVEN a step in flight whose request is reset, and whose result proposes drafts for it and for an unknown one
+    served = Drafting(2, lambda _: 2, max_num_batched_tokens=4, max_model_len=64, num_blocks=64, block_size=4)
+    served.add([ask("a", 4, 9)])
+    served.step()
+    late = served.scheduler.schedule()
+    served.scheduler.forced_reset()
+    drafts = {"a": (5, 5), "gone": (5, 5)}
+    assert served.scheduler.update(StepResult(late.step, {"a": (7,)}, drafts)) == {}
+    # THEN its 5 tokens are computed anew in two chunks, without drafts
+    again = [served.scheduler.schedule() for _ in range(2)]
+    assert [delta.num_scheduled_tokens["a"] for delta in again] == [4, 1]
+    assert [delta.scheduled_spec_decode_tokens for delta in again] == [{}, {}]
+
+
 def test_a_request_that_sat_out_a_step_drops_its_placeholders(ask) -> None:
     # GIVEN a budget that lets only one of two decodes in, two steps in flight
     served = Drafting(2, lambda _: 0, depth=2, max_num_batched_tokens=3, max_model_len=64, num_blocks=64, block_size=4)
