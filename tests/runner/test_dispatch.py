@@ -55,6 +55,9 @@ def test_a_prompt_chunk_of_one_token_is_not_a_decode():
 def test_above_the_largest_size_runs_eagerly_and_says_so():
     plan = dispatcher("full_and_piecewise", sizes=(1, 2, 4, 12), rows=16).choose(step([1] * 13))
     assert shape(plan) == ("none", "above_max", 13, 13, None)
+    # AND at that size it is the mixture that no graph is captured for
+    plan = dispatcher("full_decode_only", sizes=(1, 2, 4, 12), rows=16).choose(step([3, 3, 3, 3], decoding=False))
+    assert shape(plan) == ("none", "mixed", 12, 4, None)
 
 
 def test_a_graph_that_is_missing_falls_back_and_says_so():

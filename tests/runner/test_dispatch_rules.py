@@ -177,6 +177,7 @@ def test_decode_graphs_exceed_neither_rows_nor_token_buffers():
 
 
 def test_row_capacity_counts_whole_decodes():
+    assert [row_capacity(mode_pair("full"), (4, 8), rows) for rows in (3, 5, 8, 9, 10)] == [4, 8, 8, 9, 10]
     assert row_capacity(mode_pair("full_decode_only"), (4, 8, 16, 24), 7, 3) == 8
     assert row_capacity(mode_pair("piecewise"), (4, 8, 16, 24), 7, 3) == 7
 

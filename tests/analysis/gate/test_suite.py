@@ -70,6 +70,12 @@ def test_all_points_together_are_held_against_what_equal_arms_show_together():
     assert (suite.verdict, suite.geomeans["period_ns"].reason) == (Verdict.PASS, Reason.WITHIN_LIMIT)
 
 
+def test_one_point_alone_or_points_of_other_launches_have_no_mean():
+    assert judge_suite([point("a", UNIFORM)], LIMITS).geomeans == {}
+    assert judge_suite([point("a", UNIFORM), point("b", UNIFORM[:4])], LIMITS).geomeans == {}
+    assert set(judge_suite([point("a", UNIFORM), point("b", UNIFORM)], LIMITS).geomeans) == {"period_ns"}
+
+
 def test_nothing_is_an_error():
     assert judge_suite([], LIMITS).exit_code == 3
 
@@ -88,6 +94,7 @@ def test_the_worst_verdict_speaks_for_all(place):
 def test_holms_adjustment():
     adjusted = holm(np.array([0.01, 0.04, np.nan, 0.03, 0.9]))
     assert adjusted == pytest.approx([0.04, 0.09, np.nan, 0.09, 0.9], nan_ok=True)
+    assert holm(np.array([0.7, 0.6])) == pytest.approx([1.0, 1.0])
 
 
 def test_points_are_matched_by_id_and_a_lost_one_is_an_error():
