@@ -59,10 +59,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Cells in the order of the columns. `origin` names the calibration when the row comes from a model, else empty."""
+    """Cells in the order of the columns.
+
+    origin   the calibration where the row comes from a model, empty where it was measured, None where neither: of a
+             point that failed or was skipped
+    """
 
     cells: tuple[Cell, ...]
-    origin: str = ""
+    origin: str | None = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,8 +46,12 @@ def grid(table: Table) -> Grid:
     if table.origin:
         titles.append(ORIGIN_TITLE)
         numeric.append(False)
-        rows = [(*cells, "modelled" if row.origin else "measured") for cells, row in zip(rows, table.rows, strict=True)]
+        rows = [(*cells, _made(row)) for cells, row in zip(rows, table.rows, strict=True)]
     return Grid(tuple(titles), tuple(numeric), tuple(rows), notes.lines())
+
+
+def _made(row: Row) -> str:
+    return "-" if row.origin is None else "modelled" if row.origin else "measured"
 
 
 def _cells(row: Row, columns: tuple[Column, ...], notes: Footnotes) -> tuple[str, ...]:

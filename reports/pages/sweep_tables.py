@@ -101,7 +101,7 @@ def points_table(sweep: SweepView) -> Table:
             *(_parameter(point.value(name)) for name in names), *((str(point.repeat),) if repeated else ()),
             point.status,
             *(cell_of(name, point.metrics, point.reasons, point.status) for name in metrics),
-        ), point.origin)
+        ), point.origin if point.status == "ok" else None)
         for point in sweep.points
     )
     columns = (

@@ -106,6 +106,10 @@ def test_no_heading_stands_over_nothing(pages, kind):
     assert not [lines[i] for i in headings if lines[i + 1].startswith("## ")]
 
 
+def test_a_point_that_failed_was_neither_measured_nor_modelled(pages):
+    assert pages("sweep", "html").count('<td class="origin">-</td>') == 1
+
+
 def test_unknown_format_is_one_line(recordings):
     with pytest.raises(UsageError, match=r"^format 'pdf': unknown; choose one of html, text, md, json$"):
         render(recordings(0), "pdf")
