@@ -12,7 +12,7 @@ from ...errors import UsageError
 from ..devices.base import Device, Event
 
 NOTHING = -1
-"""Behind the tokens of a row that sampled fewer than fit."""
+"""Fills the places of a row behind its last token."""
 
 
 @dataclass(slots=True)

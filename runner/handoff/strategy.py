@@ -35,11 +35,11 @@ class Handoff(Protocol):
         ...
 
     def prepare(self) -> None:
-        """Among the step's copies to the device."""
+        """Send what `apply` needs; called while the step's copies to the device are enqueued."""
         ...
 
     def apply(self, input_ids: torch.Tensor) -> None:
-        """Behind the copies, before the forward: put the tokens into the step's `input_ids` on the device."""
+        """Called behind the copies and before the forward: put the tokens into the step's `input_ids` on the device."""
         ...
 
     def submitted(self, previous: PreviousStep, collect: Callable[[], None]) -> None:
@@ -69,10 +69,10 @@ class SyncHandoff:
 
 
 class DeviceHandoff:
-    """Tokens of the step before go from device to device: by the first of `roads` that can take them.
+    """Tokens of the step before are moved on the device, by one of two roads; either may be absent.
 
-    `in_place` roads need every row where it was. Where no road is left, the host waits for the step before: that is
-    what a hand-off by slice alone costs whenever rows move.
+    `in_place` is taken where every row stands where it stood in the step before, `anywhere` otherwise. Where the road
+    that is needed is absent, the host waits for the step before: so does a hand-off by slices alone when rows move.
     """
 
     depth = 2

@@ -1,7 +1,9 @@
-"""The hand-off that also corrects: drafts were rejected in the step before, and this step was prepared as if not.
+"""The hand-off with drafts corrected on the device: the host prepared the step as if all drafts of the last one had been
+accepted.
 
-Everything happens on the device, between the copies of the step's inputs and their first reader: tokens and drafts of
-the step before enter the input ids, positions and lengths fall by what was rejected. Slots follow from the positions.
+One kernel runs between the copies of the step's inputs and their first reader. It puts tokens and drafts of the step
+before into the input ids, and lowers positions and lengths by the number of rejected drafts. Slots are computed from
+the positions afterwards.
 """
 
 from __future__ import annotations
@@ -51,8 +53,8 @@ class FlightTensors:
 
 
 class CorrectingHandoff:
-    """A hand-off (see handoff/strategy.py) of runs of tokens: `placement` knows the step's drafts, `arrived` is called
-    where the compute stream waits for the step's copies.
+    """A `Handoff` for steps with drafts. `placement` knows the drafts of the step; `arrived` has to be called where the
+    compute stream waits for the step's copies.
     """
 
     depth = 2
