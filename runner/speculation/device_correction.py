@@ -1,4 +1,4 @@
-"""The hand-off with drafts corrected on the device: the host prepared the step as if all drafts of the last one had been
+"""The hand-off with drafts corrected on the device: the host prepared the step as if all drafts of the last were
 accepted.
 
 One kernel runs between the copies of the step's inputs and their first reader. It puts tokens and drafts of the step
