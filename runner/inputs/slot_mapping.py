@@ -54,22 +54,14 @@ class SlotMapper(Protocol):
         ...
 
 
-class TorchSlotMapper:
-    """Tensor operations on the device."""
+class DeviceMapper:
+    """A mapper that is one launch on the device; what it launches is `_compute` of a subclass."""
 
     reads_table = True
 
-    def __init__(self, device: Device, tensors: SlotTensors, block_size: int, fence: Fence) -> None:
+    def __init__(self, device: Device, fence: Fence) -> None:
         self._device = device
         self._fence = fence
-        self._tensors = tensors
-        self._block_size = block_size
-        self._width = tensors.block_table.shape[1]
-        self._flat_table = tensors.block_table.view(-1)
-        self._tokens = device.empty(tensors.slots.shape, torch.int32)
-        self._tokens.copy_(torch.arange(tensors.slots.numel(), dtype=torch.int32))
-        tensors.slots.fill_(PAD_SLOT)
-        self._mapped = 0
 
     def map(self, batch: InputBatch, flat: FlatIndices, consumes: Sequence[int]) -> None:
         """One launch."""
@@ -81,6 +73,24 @@ class TorchSlotMapper:
             Work("slot_mapping", tokens=num_tokens, rows=num_reqs),
             consumes=consumes,
         )
+
+    def _compute(self, num_reqs: int, num_tokens: int) -> None:
+        raise NotImplementedError
+
+
+class TorchSlotMapper(DeviceMapper):
+    """Tensor operations on the device."""
+
+    def __init__(self, device: Device, tensors: SlotTensors, block_size: int, fence: Fence) -> None:
+        super().__init__(device, fence)
+        self._tensors = tensors
+        self._block_size = block_size
+        self._width = tensors.block_table.shape[1]
+        self._flat_table = tensors.block_table.view(-1)
+        self._tokens = device.empty(tensors.slots.shape, torch.int32)
+        self._tokens.copy_(torch.arange(tensors.slots.numel(), dtype=torch.int32))
+        tensors.slots.fill_(PAD_SLOT)
+        self._mapped = 0
 
     def _compute(self, num_reqs: int, num_tokens: int) -> None:
         tensors, block_size = self._tensors, self._block_size
@@ -98,18 +108,15 @@ class TorchSlotMapper:
         self._mapped = num_tokens
 
 
-class KernelStandIn:
+class KernelStandIn(DeviceMapper):
     """What the Triton kernel does, on device tensors that live in host memory (devices cpu and sim).
 
     It reads and writes the same tensors as the kernel, through NumPy views, so that a stale table shows in the slots;
     and it costs little, so that a host phase on the cpu device is not mostly the price of standing in.
     """
 
-    reads_table = True
-
     def __init__(self, device: Device, tensors: SlotTensors, block_size: int, fence: Fence) -> None:
-        self._device = device
-        self._fence = fence
+        super().__init__(device, fence)
         self._block_size = block_size
         self._boundaries = tensors.query_start_loc.numpy()
         self._positions = tensors.positions.numpy()
@@ -119,17 +126,6 @@ class KernelStandIn:
         self._rows = np.arange(self._table.shape[0])
         self._slots[:] = PAD_SLOT
         self._mapped = 0
-
-    def map(self, batch: InputBatch, flat: FlatIndices, consumes: Sequence[int]) -> None:
-        """One launch."""
-        num_reqs, num_tokens = batch.num_reqs, flat.num_tokens
-        self._fence()
-        self._device.launch(
-            "slot_mapping",
-            lambda: self._compute(num_reqs, num_tokens),
-            Work("slot_mapping", tokens=num_tokens, rows=num_reqs),
-            consumes=consumes,
-        )
 
     def _compute(self, num_reqs: int, num_tokens: int) -> None:
         ends = self._boundaries[1 : num_reqs + 1]
@@ -150,10 +146,8 @@ class KernelStandIn:
         self._mapped = num_tokens
 
 
-class TritonSlotMapper:
+class TritonSlotMapper(DeviceMapper):
     """One Triton kernel, bound to the step's fixed tensors; needs a GPU."""
-
-    reads_table = True
 
     def __init__(self, device: Device, tensors: SlotTensors, block_size: int, fence: Fence) -> None:
         from .slot_kernel import SlotKernel
@@ -161,20 +155,11 @@ class TritonSlotMapper:
         self._kernel = SlotKernel(
             tensors.query_start_loc, tensors.positions, tensors.block_table,
             (tensors.slots, tensors.logits_indices), block_size,
-        )
-        self._device = device
-        self._fence = fence
-
-    def map(self, batch: InputBatch, flat: FlatIndices, consumes: Sequence[int]) -> None:
-        """One launch."""
-        num_reqs, num_tokens = batch.num_reqs, flat.num_tokens
-        self._fence()
-        self._device.launch(
-            "slot_mapping",
-            lambda: self._kernel(num_reqs, num_tokens),
-            Work("slot_mapping", tokens=num_tokens, rows=num_reqs),
-            consumes=consumes,
         )  # fmt: skip
+        super().__init__(device, fence)
+
+    def _compute(self, num_reqs: int, num_tokens: int) -> None:
+        self._kernel(num_reqs, num_tokens)
 
 
 class HostSlotMapper:
