@@ -7,6 +7,7 @@ without tokens gets index 0, never -1; its result is discarded.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -54,7 +55,7 @@ class SlotMapper(Protocol):
         ...
 
 
-class DeviceMapper:
+class DeviceMapper(ABC):
     """A mapper that is one launch on the device; what it launches is `_compute` of a subclass."""
 
     reads_table = True
@@ -74,8 +75,8 @@ class DeviceMapper:
             consumes=consumes,
         )
 
-    def _compute(self, num_reqs: int, num_tokens: int) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _compute(self, num_reqs: int, num_tokens: int) -> None: ...
 
 
 class TorchSlotMapper(DeviceMapper):
