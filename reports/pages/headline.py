@@ -13,6 +13,7 @@ from ..views.recording import RecordingView
 from . import buffers, copies, padding
 from .cells import number, records
 from .gaps import bound_words
+from .phases import largest_range_words
 
 _SKEWED = 1.25
 """A mean period this many times the median is worth a sentence: medians and means then tell different stories."""
@@ -89,9 +90,8 @@ def _phase_words(row: dict[str, Any]) -> str:
 
 
 def _range_words(view: PhaseView) -> str:
-    ranges = [row for row in records(view.summary.ranges) if row["share"] is not None and row["p50_ns"]]
-    largest = max(ranges, key=lambda row: row["share"], default=None)
-    return f" The largest part of preprocess is {largest['name']}, {duration(largest['p50_ns'])}." if largest else ""
+    largest = largest_range_words(view)
+    return f" The largest part of preprocess is {largest}." if largest else ""
 
 
 def _overlap_words(view: PhaseView) -> str:

@@ -36,6 +36,17 @@ def phases_section(view: PhaseView, origin: str, reasons: dict[str, str]) -> Sec
     return Section("phases", "Where the step's time goes", tuple(blocks), brief=True, nav="Phases")
 
 
+def largest_range_words(view: PhaseView) -> str | None:
+    """Name and median of the range that most of a usual preprocess goes into; None without one.
+
+    By the median and how many steps have it: a single slow step does not make a range the largest, nor does one that
+    a few steps have.
+    """
+    ranges = [row for row in records(view.summary.ranges) if row["share"] is not None and row["p50_ns"]]
+    largest = max(ranges, key=lambda row: row["n"] * row["p50_ns"], default=None)
+    return f"{largest['name']}, {duration(largest['p50_ns'])}" if largest else None
+
+
 def _closing(view: PhaseView) -> str:
     summary = view.summary
     left_out = f"{summary.steps_warmup} warm-up and {summary.steps_incomplete} incomplete steps are left out"

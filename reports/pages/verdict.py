@@ -11,6 +11,7 @@ from ..document import Block, Column, Facts, Quantity, Section, Words
 from ..formatting import count, duration, percent
 from ..views.recording import RecordingView
 from .cells import count_column, percent_column, records, table, us_column
+from .phases import largest_range_words
 
 TITLE = "Why a step takes so long, and what to try"
 _BOUND = {
@@ -138,9 +139,8 @@ def _do(change: str, view: RecordingView) -> str:
     if change.endswith(" free"):
         return f"hide or shrink {change.removesuffix(' free').replace('copy of', 'the copy of')}"
     if change.startswith("preprocess"):
-        ranges = [row for row in records(view.phases.summary.ranges) if row["share"] is not None and row["p50_ns"]]
-        largest = max(ranges, key=lambda row: row["p50_ns"], default=None)
-        where = f" (its largest range: {largest['name']}, {duration(largest['p50_ns'])})" if largest else ""
+        largest = largest_range_words(view.phases)
+        where = f" (its largest range: {largest})" if largest else ""
         return f"make the host's preparation 30 % cheaper{where}"
     return change
 

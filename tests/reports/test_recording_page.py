@@ -67,6 +67,22 @@ def test_phases_that_do_not_add_up_are_told_in_the_answer(recordings, factor, wo
     assert words in told if words else "of the time" not in told
 
 
+def test_the_largest_range_is_that_of_a_usual_step_and_one_wherever_it_is_told(recordings):
+    # GIVEN steps whose largest range is build_indices (120 us), a slow step in update_states, and a range of 250 us
+    # that one step has
+    recording = recordings(6)
+    spans = recording.tables["spans"]
+    slow = (spans["step"] == 5) & (spans["name"] == "update_states")
+    spans.loc[slow, "end_ns"] += 5_000_000
+    once = spans[(spans["step"] == 3) & (spans["name"] == "update_states")].assign(name="compact")
+    once["end_ns"] += 190_000
+    recording.tables["spans"] = pd.concat([spans, once], ignore_index=True)
+    # THEN the answer names what the advice names
+    words = " ".join(render(recording, "text").split())
+    assert "The largest part of preprocess is build_indices, 120 µs." in words
+    assert "(its largest range: build_indices, 120 µs)" in words
+
+
 def test_the_answers_carry_the_figures(recordings):
     text = render(recordings(6, copy_us=200), "text")
     assert "sample 500 µs (50.0 %), preprocess 300 µs (30.0 %)" in " ".join(text.split())
