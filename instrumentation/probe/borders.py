@@ -68,8 +68,9 @@ class BorderLog:
         self._noted = noted
         self._left: list[Any] = []  # notes of the open step, that were taken before it has ended
         self.crossings: deque[tuple[str, str]] = deque(maxlen=MAX_CROSSINGS)
-        self.overlaps: list[tuple[int, int]] = []
-        """(from_ns, until_ns): a step that had been ended went on nevertheless; what ran then cannot be told apart."""
+        self.overlaps: deque[tuple[int, int]] = deque()
+        """(from_ns, until_ns): a step that had been ended went on nevertheless; what ran then cannot be told apart. Of
+        those that steps without a row may lie in: in an engine whose steps always overlap there is one a step."""
         self._lane = lane
         self._spans = ledger.table("spans")
         self._steps = ledger.table("steps")
@@ -95,6 +96,8 @@ class BorderLog:
 
     def _end(self, step: StepRecord) -> None:
         row = step.row()
+        while self.overlaps and self.overlaps[0][1] <= step.start_ns:  # over when this step began, and all behind it
+            self.overlaps.popleft()
         mixed = any(step.start_ns < until_ns and from_ns < step.end_ns for from_ns, until_ns in self.overlaps)
         self._steps.append((*row[:-1], False) if mixed else row)
 

@@ -71,7 +71,7 @@ class Probe:
         """Of its calls: in C they take half of the time."""
         self._log = BorderLog(ledger, noted, lane, self._pending, self._scopes)
         self._cut: deque[Any] = deque(maxlen=MAX_CROSSINGS)  # steps that others ended; they may be left yet
-        self._num_cut = self._renumbered = 0
+        self._num_cut = self._num_mixed = self._renumbered = 0
         ledger.before_reading(self.resolve_pending)
         if isinstance(self._marks, PatientMarks):
             self._marks.while_waiting(self._pending.resolve)
@@ -156,6 +156,7 @@ class Probe:
         """
         if kind is not GeneratorExit and any(step is one for one in self._cut):
             self._log.overlaps.append((step.end_ns, self.now()))
+            self._num_mixed += 1
 
     def resolve_pending(self) -> None:
         """Make rows of what was noted, phases only as far as their marks are known by now. Never blocks."""
@@ -184,9 +185,9 @@ class Probe:
         if self._num_cut:
             why = "still open where the next one began or the run ended; they end there"
             notes.append(("steps", "rows", f"{self._num_cut} steps were {why}"))
-        if self._log.overlaps:
+        if self._num_mixed:
             why = "went on beside later ones, and their figures are mixed: a probe follows one step at a time"
-            notes.append(("steps", "rows", f"{len(self._log.overlaps)} steps {why}"))
+            notes.append(("steps", "rows", f"{self._num_mixed} steps {why}"))
         for left, top in self._log.crossings:
             notes.append(("spans", "depth", f"range {left} was left while {top} was open inside it"))
         return tuple(notes)

@@ -61,6 +61,22 @@ def test_tasks_whose_steps_overlap_are_not_counted(probe):
     assert about.lacks == tuple(probe.reasons())
 
 
+def test_an_engine_whose_steps_always_overlap_keeps_little(probe):
+    # GIVEN steps of which each is left behind the beginning of the next one, whose rows are taken now and then
+    before = None
+    for number in range(300):
+        step = probe.step(number)
+        step.__enter__()
+        if before is not None:
+            before.__exit__(None, None, None)
+        before = step
+        if number % 50 == 49:
+            probe.ledger.take()
+    # THEN what is known of the overlaps does not grow with them, which each new row is compared with
+    assert len(probe._log.overlaps) <= 50
+    assert probe.reasons()[1].startswith("299 steps went on")
+
+
 def test_threads_that_share_a_probe_are_not_counted(probe):
     meet = threading.Barrier(2)
 
