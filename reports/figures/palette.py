@@ -15,6 +15,8 @@ WAIT = "#c9a9a0"
 LAUNCH = "#6b7a90"
 HIDDEN = "#b9a3e3"
 RANGE = "#8fbbe6"
+DEVICE = "#5aa9b5"
+OTHER_PHASE = "#9c7a3c"
 
 PHASE_COLOURS: dict[str, str] = {
     "preprocess": PREPROCESS, "forward": FORWARD, "sample": SAMPLE, "between_steps": BETWEEN,

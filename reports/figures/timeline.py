@@ -12,22 +12,25 @@ from ..views.timeline import Bar, StepTimeline
 from . import palette
 
 _ROW_PX = 44
-_KERNEL_WORDS = (
-    ("sample", palette.SAMPLE), ("lm_head", palette.SAMPLE), ("gather", palette.SAMPLE), ("slot", palette.PREPROCESS),
-)  # fmt: skip
-_LEGEND = {
+_ROLES = {
     "phase": "phase", "range": "sub-range", "call": "host call", "wait": "host wait", "copy": "copy",
-    "kernel": "device work", "other": "device, other step",
+    "kernel": "device work",
 }
+_FOREIGN = "device, other step"
+_COLOURS = {
+    "phase": palette.OTHER_PHASE, "call": palette.LAUNCH, "wait": palette.WAIT, "kernel": palette.DEVICE,
+}
+"""Of what belongs to none of our phases."""
 
 
 def timeline_figure(timeline: StepTimeline, since: str | None = None) -> Figure:
-    """Horizontal bars, one trace for each role so that the legend can switch it off. Times count from `since`, which
+    """Horizontal bars, one trace for each entry of the legend, which can switch it off. Times count from `since`, which
     is the start of the step unless it says else."""
     groups: dict[str, list[Bar]] = defaultdict(list)
     for bar in timeline.bars:
-        groups[bar.role if bar.own else "other"].append(bar)
-    traces = [_trace(role, groups[role], timeline) for role in _LEGEND if groups[role]]
+        groups[_entry(bar)].append(bar)
+    entries = (*palette.PHASE_COLOURS, *_ROLES.values(), _FOREIGN)
+    traces = [_trace(entry, groups[entry], timeline) for entry in entries if groups[entry]]
     if timeline.overlaps:
         traces.append(_overlap_legend())
     rows = list(timeline.rows)
@@ -41,9 +44,22 @@ def timeline_figure(timeline: StepTimeline, since: str | None = None) -> Figure:
     return Figure(tuple(traces), layout, height_px=120 + _ROW_PX * max(3, len(rows)))
 
 
-def _trace(role: str, bars: list[Bar], timeline: StepTimeline) -> dict[str, Any]:
+def _entry(bar: Bar) -> str:
+    """What the legend calls a bar: its phase where it has that one's colour, else what kind of thing it is."""
+    if not bar.own:
+        return _FOREIGN
+    return _phase(bar) or _ROLES[bar.role]
+
+
+def _phase(bar: Bar) -> str:
+    """The phase that the bar is, or that it belongs to and is coloured by; "" for none."""
+    name = bar.name if bar.role == "phase" else bar.phase
+    return name if name in palette.PHASE_COLOURS and bar.role in ("phase", "range", "kernel") else ""
+
+
+def _trace(entry: str, bars: list[Bar], timeline: StepTimeline) -> dict[str, Any]:
     return {
-        "type": "bar", "orientation": "h", "name": _LEGEND[role], "width": 0.72,
+        "type": "bar", "orientation": "h", "name": entry, "width": 0.72,
         "base": [_us(bar.start_ns - timeline.start_ns) for bar in bars],
         "x": [_us(bar.end_ns - bar.start_ns) for bar in bars],
         "y": [bar.row for bar in bars],
@@ -60,18 +76,14 @@ def _hover(bar: Bar, origin_ns: int) -> str:
 
 
 def _colour(bar: Bar) -> str:
-    if bar.role == "copy":
+    if phase := _phase(bar):
+        colour = palette.PHASE_COLOURS[phase]
+    elif bar.role == "copy":
         colour = palette.COPY if brings_tables(bar.name) else palette.HIDDEN
-    elif bar.phase in palette.PHASE_COLOURS and bar.role in ("range", "kernel"):
-        colour = palette.PHASE_COLOURS[bar.phase]
-    elif bar.role == "phase":
-        colour = palette.PHASE_COLOURS.get(bar.name, palette.LAUNCH)
     elif bar.role == "range":
         colour = palette.RANGE_COLOURS.get(bar.name, palette.RANGE)
-    elif bar.role == "kernel":
-        colour = next((c for word, c in _KERNEL_WORDS if word in bar.name), palette.FORWARD)
     else:
-        colour = palette.WAIT if bar.role == "wait" else palette.LAUNCH
+        colour = _COLOURS[bar.role]
     return colour if bar.own else palette.translucent(colour, 0.3)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,8 @@ class Bar:
     role    phase, range, call, wait, copy or kernel: what kind of thing it is
     own     False for device work of another step that reaches into the window
     detail  lines for the hover text
-    phase   what a range or kernel is coloured by where its name has no colour; "" for none
+    phase   the phase that a range or kernel belongs to, "" for none: of a capture's as it was attributed, of a
+            recording's kernels the one in which the host launched it
     """
 
     row: str
@@ -93,7 +94,8 @@ def _all_bars(process: Process, step: int, start_ns: int, end_ns: int) -> Iterat
     copies = process.rows("copies")
     yield from _enqueue_bars(_of_step(copies, step))
     yield from _copy_bars(_in_window(copies, step, start_ns, end_ns), step)
-    yield from _kernel_bars(_in_window(spans, step, start_ns, end_ns), step)
+    work = _in_window(spans, step, start_ns, end_ns)
+    yield from _kernel_bars(work, step, _launched_in(spans, work))
 
 
 def _of_step(rows: Columns, step: int) -> Columns:
@@ -154,9 +156,26 @@ def _copy_bars(rows: Columns, step: int) -> Iterator[Bar]:
         yield Bar(f"copies {lane}", "copy", buffer or "copy", int(starts[i]), int(ends[i]), own, detail)
 
 
-def _kernel_bars(rows: Columns, step: int) -> Iterator[Bar]:
+def _launched_in(spans: Columns, rows: Columns) -> dict[int, str]:
+    """Correlation -> the phase in which the host made the call for it, for those of `rows` whose call is in one."""
+    ids, numbered = rows.ints("correlation")
+    calls = spans[spans.matches("kind", "launch")]
+    called, known = calls.ints("correlation")
+    calls = calls[known & np.isin(called, ids[numbered])]
+    phases, begins, ends = _timed(spans[spans.matches("kind", "phase")], "start_ns", "end_ns")
+    order = np.argsort(begins, kind="stable")
+    begins, ends, names = begins[order], ends[order], [phases.texts("name")[row] for row in order.tolist()]
+    found = {}
+    for correlation, at in zip(calls.ints("correlation")[0].tolist(), calls.ints("start_ns")[0].tolist(), strict=True):
+        place = int(np.searchsorted(begins, at, side="right")) - 1
+        if place >= 0 and at < ends[place]:
+            found[correlation] = names[place] or ""
+    return found
+
+
+def _kernel_bars(rows: Columns, step: int, phases: Mapping[int, str]) -> Iterator[Bar]:
     rows, starts, ends = _timed(rows, "start_ns", "end_ns")
-    numbers, numbered = rows.ints("step")
+    (numbers, numbered), (ids, called) = rows.ints("step"), rows.ints("correlation")
     names = zip(rows.texts("lane"), rows.texts("kind"), rows.texts("name"), strict=True)
     for i, (lane, kind, name) in enumerate(names):
         if lane is None or lane.startswith("host"):
@@ -165,7 +184,8 @@ def _kernel_bars(rows: Columns, step: int) -> Iterator[Bar]:
         detail: tuple[str, ...] = (f"{kind} on {lane}",)
         if not own:
             detail += (f"of step {int(numbers[i])}" if numbered[i] else "of no step",)
-        yield Bar(f"compute {lane}", "kernel", name or "?", int(starts[i]), int(ends[i]), own, detail)
+        phase = phases.get(int(ids[i]), "") if called[i] else ""
+        yield Bar(f"compute {lane}", "kernel", name or "?", int(starts[i]), int(ends[i]), own, detail, phase)
 
 
 def _overlaps(bars: list[Bar], buffer: str) -> Iterator[tuple[int, int]]:

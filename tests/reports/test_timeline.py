@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 from stepscope.analysis.tables import processes
@@ -56,6 +58,35 @@ def test_device_work_of_another_step_is_shown_and_pale(process):
     trace = timeline_figure(line).data[-2]
     assert trace["name"] == "device, other step"
     assert trace["marker"]["color"][0].startswith("rgba")
+
+
+def test_device_work_has_the_phase_of_its_call_whatever_its_name(process):
+    # GIVEN work of a name that says nothing, one whose call was not recorded, and some without a number of its own
+    spans = process.tables["spans"].copy()
+    on_device, in_step = spans["lane"] == "gpu:compute", spans["step"] == 2
+    spans.loc[on_device & (spans["name"] == "slot_mapping"), "name"] = "token_handoff"
+    calls = in_step & (spans["kind"] == "launch")
+    spans.loc[calls & (spans["name"] == "sample"), "kind"] = "api"
+    line = step_timeline(type(process)(process.keys, {**process.tables, "spans": spans}), 2, "x")
+    # THEN it is told by where the host launched it, or by no phase
+    phases = {bar.name: bar.phase for bar in line.bars if bar.role == "kernel" and bar.own}
+    assert phases == {"token_handoff": "preprocess", "forward": "forward", "sample": ""}
+
+
+def test_each_entry_of_the_legend_has_a_colour_of_its_own(process):
+    line = step_timeline(process, 2, "x")
+    kernel = Bar("compute gpu:compute", "kernel", "k", line.start_ns, line.start_ns + 5)
+    own = Bar("host phases", "phase", "verify", line.start_ns, line.start_ns + 5)
+    traces = timeline_figure(replace(line, bars=(*line.bars, kernel, own), overlaps=None)).data
+    first = {trace["name"]: trace["marker"]["color"][0] for trace in traces}
+    assert list(first) == [
+        "preprocess", "forward", "sample", "phase", "sub-range", "host call", "host wait", "copy", "device work",
+    ]
+    assert len(set(first.values())) == len(first)
+    # and a phase has one colour, on the host and on the device
+    for trace in traces[:3]:
+        assert len(set(trace["marker"]["color"])) == 1
+        assert {"host phases", "compute gpu:compute"} == set(trace["y"])
 
 
 def test_a_step_without_times_has_no_timeline(process):
