@@ -91,8 +91,9 @@ def lines_figure(metrics: Sequence[LinePanel], x_title: str) -> Figure:
                                                                     "yanchor": "bottom"},
     }
     for index, place in enumerate(places):
-        # A panel with another one below it leaves the axis title to that one: there is no room between the two.
-        layout |= place.axes("" if index + 3 < len(places) else x_title, "")
+        # Only the last row has axis titles: above another row there is no room between the two, and a heading that is
+        # wider than its panel would run into the title next to it.
+        layout |= place.axes(x_title if index // 3 == (len(places) - 1) // 3 else "", "")
         layout[place.xaxis]["type"] = "category"
         layout[place.yaxis]["rangemode"] = "tozero"
     return Figure(tuple(traces), layout, height_px + 40)

@@ -127,11 +127,21 @@ def _order(paired: pd.DataFrame) -> str:
     if not judged.any():
         return (
             " What the commit order is worth, separate runs or a single launch do not tell: its orders have to take"
-            " turns in one process, in several launches (--param interleave=commit_order --param repeats=5)."
+            f" turns in one process, in several launches ({_turns('commit_order')})."
         )
     means = floats(paired, "last_minus_first_ns")[0]
     turns = [(float(means[at]), float(low[at]), float(high[at])) for at in range(len(paired)) if judged[at]]
     return _effect("Orders", "committing the table last instead of first", turns)
+
+
+def _turns(axis: str) -> str:
+    """How to let the values of `axis` take turns. All settings of a sweep that took 2 minutes may take more than an hour
+    so.
+    """
+    return (
+        f"--param interleave={axis.removeprefix('runner.')} --param repeats=5; each launch has a process of its own, so"
+        " choose few settings: --dry-run tells how long it takes"
+    )
 
 
 def _effect(arms: str, change: str, turns: list[tuple[float, float, float]]) -> str:
@@ -204,6 +214,6 @@ def _unjudged(found: Turns) -> str:
     if found.apart:
         return (
             " What replay is worth in the period, separate runs do not tell: graph modes have to take turns in one"
-            " process, in several launches (--param interleave=graph_mode --param repeats=5)."
+            f" process, in several launches ({_turns(GRAPH_MODE)})."
         )
     return ""

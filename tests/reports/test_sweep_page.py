@@ -8,7 +8,7 @@ import re
 import pandas as pd
 import pytest
 from stepscope.reports import SweepPoint, SweepView, render_sweep
-from stepscope.reports.figures.sweep import HeatMap, heat_figure
+from stepscope.reports.figures.sweep import HeatMap, LinePanel, heat_figure, lines_figure
 from stepscope.reports.metrics import plot_title, title_of, unit_of
 from stepscope.reports.pages.sweep_charts import cloud_chart, heat_chart, lines_chart
 from stepscope.reports.pages.sweep_headline import sweep_headline
@@ -96,6 +96,8 @@ def test_arms_stand_side_by_side(sweeps):
     row = next(line for line in text.splitlines() if line.startswith("| 64 | 8192 | 1000.0 | 1065.5 |"))
     assert row.split("|")[6].strip() == "65.5"  # last - first
     assert "separate runs or a single launch do not tell" in text
+    # the advice is dear, and says so
+    assert "choose few settings: --dry-run tells how long it takes" in text
 
 
 def test_headline_names_the_worst_point(sweeps):
@@ -169,3 +171,10 @@ def test_rows_of_heat_maps_are_named_once_a_line():
             for n, ys in enumerate((("8", "64"), ("8", "64"), ("8",)))]  # fmt: skip
     layout = heat_figure(maps, "width", "rows", "us").layout
     assert [layout[name].get("showticklabels", True) for name in ("yaxis", "yaxis2", "yaxis3")] == [True, False, True]
+
+
+def test_only_the_last_row_of_small_charts_has_axis_titles():
+    # GIVEN seven panels in rows of three: the heading of the last one may reach below the second of the row above
+    layout = lines_figure([LinePanel(f"metric {i}", ()) for i in range(7)], "rows").layout
+    titles = [layout[f"xaxis{tail}"]["title"]["text"] for tail in ("", 2, 3, 4, 5, 6, 7)]
+    assert titles == [""] * 6 + ["rows"]
