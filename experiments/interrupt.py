@@ -12,8 +12,9 @@ from typing import Any
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Inside, SIGTERM ends the program as Ctrl-C does: with what it began taken down. Only in the main thread."""
-    if threading.current_thread() is not threading.main_thread():
+    """Inside, SIGTERM ends the program as Ctrl-C does: with what it began taken down. Only in the main thread, and
+    where no library takes it in C (see Interrupt)."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is None:
         yield
         return
 
@@ -31,7 +32,8 @@ class Interrupt:
     """Inside the block the first SIGINT only sets `requested`; the second one raises KeyboardInterrupt at once.
 
     others  signals that ask for the same: SIGTERM is how schedulers of clusters ask
-    Outside the main thread Python delivers no signals, and the block changes nothing.
+    Outside the main thread Python delivers no signals, and the block changes nothing. A signal that a library takes in
+    C, as a profiler's may that was loaded before Python, stays with it: Python could not give it back.
     """
 
     def __init__(self, *others: signal.Signals) -> None:
@@ -41,7 +43,8 @@ class Interrupt:
 
     def __enter__(self) -> Interrupt:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._note) for number in self._signals}
+            ours = [number for number in self._signals if signal.getsignal(number) is not None]
+            self._before = {number: signal.signal(number, self._note) for number in ours}
         return self
 
     def _note(self, number: int, frame: FrameType | None) -> None:
