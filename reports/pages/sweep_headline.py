@@ -135,7 +135,7 @@ def _order(paired: pd.DataFrame) -> str:
 
 
 def _turns(axis: str) -> str:
-    """How to let the values of `axis` take turns. What took 2 minutes as separate runs may take more than an hour so."""
+    """How to let the values of `axis` take turns; what takes 2 minutes as separate runs may take an hour so."""
     return (
         f"--param interleave={axis.removeprefix('runner.')} --param repeats=5; each launch has a process of its own, so"
         " choose few settings: --dry-run tells how long it takes"
