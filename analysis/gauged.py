@@ -11,8 +11,8 @@ each gauge is fitted, and what the arms differ by is where the gauges don't. The
 parts': tokens that come late (by 0.3 to 3 ms, in every seventh step where a stream of its own copies) and calls that
 were held up spoil their part alone, and a range tells of the work beside it better than of the rest.
 
-In turns drawn from recorded steps of an H200 (`benchmarks/gauged_turns.py`) the figure's standard deviation is 2.6 to
-4.3 us, where whole periods against the sum of all gauges gave 5 to 12.
+In turns drawn from recorded steps of an H200 (`benchmarks/gauged_turns.py`) the figure's standard deviation is 2.7 to
+4.5 us, where whole periods against the sum of all gauges gave 5 to 12.
 """
 
 from __future__ import annotations
