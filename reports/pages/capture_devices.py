@@ -87,7 +87,7 @@ def gaps_section(figures: CaptureFigures) -> Section:
     blocks: list[Block] = [Words(_late(own), emphasis=True) for own in found]
     blocks.append(Chart("gaps", "Idle time by what the launching thread was in [µs]", (("all", gaps_figure(bars)),)))
     for own in found:
-        blocks += [_shares(own), _longest(own)]
+        blocks += [_longest(own)] if own.thread is None else [_shares(own), _longest(own)]
     return Section("gaps", title, (*blocks, *basis(figures, CALLS, unsaid=("what process",))), nav="Gaps")
 
 

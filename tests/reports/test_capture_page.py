@@ -74,6 +74,15 @@ def test_every_section_says_what_it_rests_on(two_steps):
     assert words(section(document, "copies"))[-1].startswith("Cannot say how much of a copy is exposed, because")
 
 
+def test_no_thread_is_named_where_none_was_recorded(export):
+    # GIVEN two kernels with a gap between them, and nothing of the host
+    export.kernel(0, 10 * US, correlation=1)
+    export.kernel(30 * US, 40 * US, correlation=2)
+    gaps = section(page(export.path), "gaps")
+    assert words(gaps)[0].startswith("Device 0: whether the host was late cannot be said")
+    assert [block.caption for block in gaps.blocks if isinstance(block, Table)] == ["Longest gaps of device 0"]
+
+
 def test_charts_show_the_parts_of_the_window(two_steps):
     (chart,) = [block for block in section(page(two_steps), "devices").blocks if isinstance(block, Chart)]
     ((_, figure),) = chart.choices
