@@ -83,9 +83,11 @@ def gaps_section(figures: CaptureFigures) -> Section:
         unsaid = f"Cannot say: {why_not(figures, 'busy', 'nothing ran on a device')}."
         known = any(own.unseen is None for own in figures.devices)
         return Section("gaps", title, (Words("No gaps." if known else unsaid),), nav="Gaps")
-    bars = [(f"device {device_name(own.device, own.rank)}", own) for own in found]
+    bars = [(f"device {device_name(own.device, own.rank)}", own) for own in found if own.thread is not None]
     blocks: list[Block] = [Words(_late(own), emphasis=True) for own in found]
-    blocks.append(Chart("gaps", "Idle time by what the launching thread was in [µs]", (("all", gaps_figure(bars)),)))
+    if bars:
+        chart = (("all", gaps_figure(bars)),)
+        blocks.append(Chart("gaps", "Idle time by what the launching thread was in [µs]", chart))
     for own in found:
         blocks += [_longest(own)] if own.thread is None else [_shares(own), _longest(own)]
     return Section("gaps", title, (*blocks, *basis(figures, CALLS, unsaid=("what process",))), nav="Gaps")
