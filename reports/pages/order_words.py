@@ -26,7 +26,7 @@ _COPY = {
         "without the copy {left} are saved (first - skip), most of it the host's call for it ({call} by the replay) and"
         " not the copy's {copy}"
     ),
-    "unresolved": "how much of the copy is exposed is not resolved (first - skip: {left} of {copy})",
+    "unresolved": "how much of the copy is exposed is not resolved (first - skip: {left}, |C|: {copy})",
     "unknown": "how much of the copy is exposed was not measured",
 }
 

@@ -87,3 +87,8 @@ def test_intervals_and_the_call_decide_what_may_be_said(row, order, shown):
 def test_a_call_is_told_with_its_time():
     said = sentence(order_verdict(measured((2, -3, 4), (51.5, 45, 58), 56.6, 0, 53.9)))
     assert "51.5 µs are saved (first - skip), most of it the host's call for it (53.9 µs by the replay)" in said
+
+
+def test_what_is_not_resolved_is_no_part_of_the_copy():
+    said = sentence(order_verdict(measured((5.7, -43, 54.5), (30.5, -31.7, 92.8), 2.59)))
+    assert said.endswith("how much of the copy is exposed is not resolved (first - skip: 30.5 µs, |C|: 2.59 µs)")
