@@ -11,10 +11,8 @@ from ..views.timeline import StepTimeline
 from .cells import us_column
 
 _TITLE = "Timeline of a step: host, copies, compute [µs since the step began]"
-_SHADES = (
-    " Device work has the colour of its phase, pale where it is another step's. Shaded: the block-table copy and"
-    " build_indices run at the same time."
-)
+_DEVICE = " Device work has the colour of its phase, pale where it is another step's."
+_SHADED = " Shaded: the block-table copy and build_indices run at the same time."
 
 
 def timeline_section(timelines: tuple[StepTimeline, ...], origin: str, reason: str) -> Section:
@@ -30,7 +28,9 @@ def timeline_chart(lines: tuple[tuple[str, StepTimeline], ...], id_: str, origin
     """One chart, a choice for each (label, timeline)."""
     left_out = sum(line.num_left_out for _, line in lines)
     words = f"The shortest {left_out} intervals are left out." if left_out else ""
-    hint = zoom_hint([text for text, _ in lines], _SHADES, "step")
+    shades = _DEVICE if any(bar.role == "kernel" for _, line in lines for bar in line.bars) else ""
+    shades += _SHADED if any(line.overlaps for _, line in lines) else ""
+    hint = zoom_hint([text for text, _ in lines], shades, "step")
     return Chart(id_, _TITLE, tuple((text, timeline_figure(line)) for text, line in lines), words, origin, hint)
 
 
@@ -49,7 +49,7 @@ def _overlap(line: StepTimeline) -> Cell:
 
 def label(line: StepTimeline) -> str:
     """What the list of steps says: why the step was chosen, its number and its length."""
-    return f"{line.why}: step {line.step}, {duration(line.end_ns - line.start_ns)} until its last device work"
+    return f"{line.why}: step {line.step}, {duration(line.end_ns - line.start_ns)} until its last work"
 
 
 def _exact_table(timelines: tuple[StepTimeline, ...], origin: str) -> Table:

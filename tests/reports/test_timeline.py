@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from stepscope.analysis.tables import processes
 from stepscope.reports.figures.timeline import timeline_figure
+from stepscope.reports.pages.timeline import label, timeline_chart
 from stepscope.reports.views.steps import choose_steps, gather_timelines
 from stepscope.reports.views.timeline import Bar, StepTimeline, step_timeline
 
@@ -87,6 +88,18 @@ def test_each_entry_of_the_legend_has_a_colour_of_its_own(process):
     for trace in traces[:3]:
         assert len(set(trace["marker"]["color"])) == 1
         assert {"host phases", "compute gpu:compute"} == set(trace["y"])
+
+
+def test_what_is_not_drawn_is_not_explained(process):
+    # GIVEN steps as a CPU gives them, without anything on a device
+    host = [bar for bar in step_timeline(process, 2, "x").bars if bar.role not in ("kernel", "copy")]
+    line = replace(step_timeline(process, 2, "x"), bars=tuple(host), overlaps=None)
+    drag = "Drag to zoom, double-click to go back; the list chooses the step."
+    assert timeline_chart((("a", line), ("b", line)), "t", "").hint == drag
+    whole = timeline_chart((("a", line), ("b", step_timeline(process, 2, "x"))), "t", "").hint
+    assert whole.startswith("Device work has the colour of its phase")
+    assert "Shaded: " in whole
+    assert label(line) == "x: step 2, 900 µs until its last work"
 
 
 def test_a_step_without_times_has_no_timeline(process):
