@@ -163,13 +163,13 @@ def _launched_in(spans: Columns, rows: Columns) -> dict[int, str]:
     called, known = calls.ints("correlation")
     calls = calls[known & np.isin(called, ids[numbered])]
     phases, begins, ends = _timed(spans[spans.matches("kind", "phase")], "start_ns", "end_ns")
-    order = np.argsort(begins, kind="stable")
-    begins, ends, names = begins[order], ends[order], [phases.texts("name")[row] for row in order.tolist()]
+    order, names = np.argsort(begins, kind="stable"), phases.texts("name")
+    begins, ends = begins[order], ends[order]
     found = {}
     for correlation, at in zip(calls.ints("correlation")[0].tolist(), calls.ints("start_ns")[0].tolist(), strict=True):
         place = int(np.searchsorted(begins, at, side="right")) - 1
         if place >= 0 and at < ends[place]:
-            found[correlation] = names[place] or ""
+            found[correlation] = names[order[place]] or ""
     return found
 
 
