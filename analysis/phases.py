@@ -53,7 +53,8 @@ def phase_steps(recording: TableSource) -> pd.DataFrame:
     """A row a step, in step order.
 
     Columns: step, start_ns, period_ns, preprocess_ns, forward_ns, sample_ns, between_steps_ns (host), sum_ns (null
-    unless all four are known), closing (sum / period - 1), counted, warmup, complete.
+    unless all four are known), closing (sum / period - 1), timed (no phase that it has is without its time), counted,
+    warmup, complete.
     """
     return gather(recording, _phase_steps)
 
@@ -74,6 +75,9 @@ def _phase_steps(process: Process) -> pd.DataFrame:
     table["sum_ns"] = nullable(sums, known)
     closing = (sums - period) / np.where(checked, period, 1)
     table["closing"] = pd.arrays.FloatingArray(np.where(checked, closing, 0.0), ~checked)
+    phases = process.rows("phases")
+    untimed = phases.matches("name", *HOST_PHASES) & ~phases.ints("host_ns")[1]
+    table["timed"] = ~np.isin(numbers, phases.ints("step")[0][untimed])
     table["counted"] = counted_steps(steps)
     table["warmup"] = steps.flags("warmup", null=False)
     table["complete"] = steps.flags("complete", null=True)
@@ -131,8 +135,9 @@ def phase_summary(recording: TableSource) -> PhaseSummary:
 
 
 def _covered(counted: pd.DataFrame) -> Number | None:
-    """Of steps with a period only, and of what is known of their phases."""
+    """Of steps whose period and phases have their times; a phase that an exception left has none, but took some."""
     period, known = ints(counted, "period_ns")
+    known = known & counted["timed"].to_numpy(dtype=np.bool_)
     phases = sum(total(ints(counted, f"{phase}_ns")[0][known]) for phase in HOST_PHASES)
     return share(phases, total(period[known]))
 

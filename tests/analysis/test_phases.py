@@ -134,5 +134,6 @@ def test_what_of_the_periods_lies_in_phases(source) -> None:
     steps = [{"step": number, "period_ns": 100 if number < 3 else None, "complete": True} for number in range(4)]
     phases = [host("preprocess", number, 20) for number in range(4)]
     phases += [host("forward", 1, 30), host("forward", 2, None)]
-    assert phase_summary(source(steps=steps, phases=phases)).covered == pytest.approx(90 / 300)
+    # the forward of step 2 took a time that nobody knows: nothing is said of that step
+    assert phase_summary(source(steps=steps, phases=phases)).covered == pytest.approx(70 / 200)
     assert phase_summary(source(phases=phases)).covered is None
