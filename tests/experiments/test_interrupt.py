@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from stepscope.experiments.interrupt import Interrupt, terminable
+from stepscope.experiments import interrupt as interrupt_module
+from stepscope.experiments.interrupt import AGAIN_NS, Interrupt, terminable
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -20,15 +21,33 @@ def handlers() -> list[object]:
 
 def test_behind_the_block_signals_go_where_they_went() -> None:
     before = handlers()
-    with Interrupt(signal.SIGTERM) as interrupt:
+    with Interrupt(signal.SIGTERM):
         assert not any(now is then for now, then in zip(handlers(), before, strict=True))
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert interrupt.requested
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
     with terminable():
         assert signal.getsignal(signal.SIGTERM) is not before[1]
     assert handlers() == before
+
+
+@pytest.mark.parametrize("first", SIGNALS)
+def test_what_timeout_sends_twice_is_one_request(monkeypatch: pytest.MonkeyPatch, first: signal.Signals) -> None:
+    # GIVEN a signal that comes to the process, and as one of its group a moment later again
+    now = [10**15]
+    monkeypatch.setattr(interrupt_module, "monotonic_ns", lambda: now[0])
+    with Interrupt(signal.SIGTERM) as interrupt:
+        os.kill(os.getpid(), first)
+        now[0] += AGAIN_NS - 1
+        os.kill(os.getpid(), first)
+        assert interrupt.requested
+        # WHEN one comes later than that, THEN somebody has lost patience
+        now[0] += 1
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    with terminable():
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)  # while everything is taken down
+            now[0] += AGAIN_NS
 
 
 TAKES_SIGTERM = """
@@ -38,7 +57,8 @@ __attribute__((constructor)) static void loaded(void) { signal(SIGTERM, take); }
 """
 BLOCKS = """
 import os, signal
-from stepscope.experiments.interrupt import Interrupt, terminable
+from stepscope.experiments import interrupt as interrupt_module
+from stepscope.experiments.interrupt import AGAIN_NS, Interrupt, terminable
 assert signal.getsignal(signal.SIGTERM) is None
 for block in (Interrupt(signal.SIGTERM), terminable()):
     with block:
