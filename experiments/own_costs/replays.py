@@ -16,6 +16,7 @@ import torch
 
 from ...runner.config import RunnerConfig
 from ...runner.devices.base import GraphKey
+from ...runner.dispatch_rules import mode_pair
 from ...runner.inputs.step_inputs import StepInputs
 from ...runner.kv_groups import resolve_groups
 from ...runner.model_runner import ModelRunner
@@ -78,6 +79,9 @@ class _Meter:
         self._config = config
         self._bench = bench
         self._containers = runner.inputs.containers
+        separate = mode_pair(config.graph_mode).separate
+        self._row_tokens = config.decode_query_len if separate else 1
+        """Least tokens of a row in a full graph: one that only decodes run in has a row for each of them."""
 
     def capture(self, shapes: Sequence[ReplayShape]) -> None:
         """Graphs of the actual sizes, largest first, so that they share memory."""
@@ -153,7 +157,7 @@ class _Meter:
         assert mode in ("full", "piecewise"), "an eager step has no graph"
         if mode == "piecewise":
             return GraphKey("piecewise", tokens)
-        return GraphKey("full", tokens, min(tokens, self._containers.seq_lens.numel()))
+        return GraphKey("full", tokens, min(tokens // self._row_tokens, self._containers.seq_lens.numel()))
 
 
 def _uniform(shape: ReplayShape) -> bool:

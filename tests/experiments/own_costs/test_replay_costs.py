@@ -201,6 +201,22 @@ def test_actual_sizes_are_captured_largest_first(make_runner) -> None:
     assert captured == [GraphKey("full", 11, 8), GraphKey("full", 5, 5)]
 
 
+@pytest.mark.parametrize("mode", ["full_decode_only", "full_and_piecewise", "full"])
+@pytest.mark.parametrize("rules", ["v1", "v2"])
+def test_graphs_of_decodes_with_drafts_are_those_of_the_runner(make_runner, mode, rules) -> None:
+    # GIVEN a runner whose decodes have three tokens, so that its graph of 12 tokens has four rows where it is for them
+    drafts = {"speculative": 2, "capture_sizes": (6, 12), "max_num_seqs": 4, "dispatch_rules": rules}
+    runner, config = make_runner(graph_mode=mode, **drafts)
+    captured = []
+    capture = runner.device.capture
+    runner.device.capture = lambda key, fn: (captured.append(key), capture(key, fn))[1]
+    # WHEN three decodes that ran in it are measured
+    (found,) = measure_replays(runner, config, Meter(), [shape(size=12, tokens=9, rows=3, kv=60)])
+    # THEN in that graph, and in one of their own size with as many rows as they are there
+    assert captured == [GraphKey("full", 9, 4 if mode == "full" else 3)]
+    assert (found.shape.size, found.shape.tokens) == (12, 9)
+
+
 def test_rows_are_keyed_by_mode_size_and_tokens() -> None:
     costs = [
         ReplayCost(shape(), 900, 800, 2000, "p", "a"),
