@@ -19,6 +19,7 @@ from stepscope.runner.speculation.flight_map import FlightMap, FlownStep
 from stepscope.runner.speculation.runs import TokenRuns
 from stepscope.runner.speculation.verification import HostDrafts
 from stepscope.runner.state.columns import PrefixColumn
+from stepscope.workloads.scheduler import intake
 from stepscope.workloads.scheduler import scheduler as scheduling
 
 SYNC = {"speculative": 3, "acceptance": "synthetic:0.6"}
@@ -72,7 +73,7 @@ def counts_not_rolled_back(patch):
     def stale(state, num_drafts, num_sampled):
         state.num_placeholders -= 1 + num_drafts
         state.num_drafts_in_flight -= num_drafts
-    patch.setattr(scheduling, "settle", stale)
+    patch.setattr(intake, "settle", stale)
 
 
 def counts_rolled_back_one_too_far(patch):
@@ -81,7 +82,7 @@ def counts_rolled_back_one_too_far(patch):
             settle(state, num_drafts, num_sampled)
             state.num_computed -= num_drafts > 0
         return further
-    wrap(patch, scheduling, "settle", change)
+    wrap(patch, intake, "settle", change)
 
 
 def drafts_one_place_early(patch):
