@@ -9,14 +9,14 @@ import pytest
 
 
 def test_a_group_passes_with_a_table(perf: Callable[..., object]) -> None:
-    ended = perf("verify", "waste", "modelled", "--device", "sim", "--quick", "--seed", "3", "--seed", "4")
+    ended = perf("verify", "waste", "corridor", "--device", "sim", "--quick", "--seed", "3", "--seed", "4")
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out.startswith("verify waste modelled on sim, seeds 3, 4, quick\n")
+    assert ended.out.startswith("verify waste corridor on sim, seeds 3, 4, quick\n")
     assert "planted" in ended.out
     assert "tolerance" in ended.out
-    # THEN one ran with either seed, the other has nothing to do with them
+    # THEN one ran with either seed, the other, which no seed decides anything of, is told once
     assert re.search(r"^passed  padding waste, seed 4  \(\d+\.\d s\)$", ended.out, re.MULTILINE)
-    assert ended.out.endswith("3 passed, 0 failed, 0 skipped\n")
+    assert ended.out.endswith("2 passed, 0 failed, 1 skipped\n")
 
 
 def test_a_mutant_ends_with_1(perf: Callable[..., object]) -> None:
