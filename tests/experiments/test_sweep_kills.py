@@ -122,10 +122,13 @@ def fingerprint(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def kill_often(sweep: Sweep, kills: int, rng: random.Random, total: int, *, least: int) -> Counter[str]:
+def kill_often(
+    sweep: Sweep, kills: int, rng: random.Random, total: int, *, least: int, pause_s: float
+) -> Counter[str]:
     """Kill driver or worker at random moments; after each kill the finished points must be what they were.
 
     `least`: points that are measured in each run before the kill; 0 kills some drivers that have only just begun.
+    `pause_s`: at most so long behind that, which should be about the length of a point.
     """
     before: dict[str, str] = {}
     killed: Counter[str] = Counter()
@@ -134,7 +137,7 @@ def kill_often(sweep: Sweep, kills: int, rng: random.Random, total: int, *, leas
     for target in targets:
         process = sweep.start()
         sweep.until(len(sweep.told()) + rng.randint(least, max(1, total // kills - 1)))
-        time.sleep(rng.random() * 0.3)
+        time.sleep(rng.random() * pause_s)
         victim = sweep.worker() if target == "worker" else process.pid
         if process.poll() is not None or victim is None:  # it came to its end: nothing is left to kill
             victim, target = process.pid, "driver"
@@ -171,10 +174,10 @@ def complete(sweep: Sweep, total: int) -> None:
 
 @linux
 def test_a_few_kills_lose_at_most_the_point_in_flight(tmp_path: Path) -> None:
-    sweep = Sweep(tmp_path, real=False, points=2)
-    killed = kill_often(sweep, 2, random.Random(3), 8, least=1)
+    sweep = Sweep(tmp_path, real=False, points=4)
+    killed = kill_often(sweep, 2, random.Random(3), 8, least=1, pause_s=0.02)
     assert set(killed) == {"driver", "worker"}
-    complete(sweep, 8)
+    complete(sweep, 16)
 
 
 @linux
@@ -182,7 +185,7 @@ def test_a_few_kills_lose_at_most_the_point_in_flight(tmp_path: Path) -> None:
 def test_many_kills_of_the_command_itself(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path, real=True, points=max(KILLS // 2, 4))
     total = 4 * max(KILLS // 2, 4)
-    killed = kill_often(sweep, KILLS, random.Random(11), total, least=0)
+    killed = kill_often(sweep, KILLS, random.Random(11), total, least=0, pause_s=0.3)
     sys.stdout.write(f"killed {dict(killed)}; {len(sweep.finished())} of {total} points finished before the last run\n")
     assert sum(killed.values()) == KILLS
     complete(sweep, total)
