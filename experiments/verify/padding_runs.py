@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -190,7 +190,7 @@ CHECKS = (
 
 
 def _padded(tokens: int, work: Work) -> Work:
-    return replace(work, kv_tokens=work.kv_tokens * tokens // work.rows)
+    return work._replace(kv_tokens=work.kv_tokens * tokens // work.rows)
 
 
 def _with_a_past(fill: Callable[..., Any], containers: Any, shape: ReplayShape, *more: Any) -> Any:

@@ -24,6 +24,8 @@ class Destination:
         self.sets = road.sets
         self.gpus = tuple(gpus)
         self._landing = road.landing
+        self.lands = road.landing is not None
+        """Whether `sent` has something to do."""
         self._targets = self.gpus
         if road.landing is not None:
             self._targets = tuple(device.empty(gpu.shape, gpu.dtype) for gpu in gpus)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 
 from ...instrumentation.probe.ledger import Ledger
@@ -30,17 +33,16 @@ class Publisher:
         self.supply = supply
         self._device = device
         self._ledger = ledger
+        self._rows = ledger.table("buffers")
         self._arrivals = Arrivals(device, ledger, name, stream) if verify else None
         self.target: TargetUses | None = None  # the factory gives it where copies run apart
-        self._reason = f"buffer:{name}"
-
-    def acquire(self) -> Slot:
+        self.acquire: Callable[[], Slot] = partial(supply.acquire, f"buffer:{name}")
         """The next slot that may be written."""
-        return self.supply.acquire(self._reason)
 
     def send(self, slot: Slot, dst: torch.Tensor, src: torch.Tensor, changed_bytes: int | None) -> int:
         """Copy `src`, a part of the slot (or what it stands for), to `dst`. Returns the copy's correlation."""
-        sent = self._checksum(src)
+        arrivals = self._arrivals
+        sent = [] if arrivals is None else self._checksum(src)
         op = self._device.copy_to_device(
             dst, src, buffer=self.name, stream=self.stream, changed_bytes=changed_bytes
         )
@@ -48,17 +50,17 @@ class Publisher:
         if op:  # nothing was enqueued for an empty copy: nothing to guard
             slot.copy = op
             self.supply.sent(slot)
-        supply, used_bytes = self.supply, src.nbytes
+        supply, step = self.supply, self._ledger.step
         row = (
-            self.name, supply.capacity_bytes, used_bytes, supply.reserved_bytes, supply.memory, slot.index,
-            reuse_count, slot.wait_ns,
+            self.name, supply.capacity_bytes, src.nbytes, supply.reserved_bytes, supply.memory, slot.index, reuse_count,
+            slot.wait_ns,
         )
         hazard = "possible" if slot.exposed else "none"
         arrived = None
-        if self._arrivals is None:
-            self._ledger.add("buffers", *row, hazard)
+        if arrivals is None:
+            self._rows.append((step, *row, hazard))
         else:
-            arrived = self._arrivals.expect(self._ledger.step, row, hazard, sent, dst)
+            arrived = arrivals.expect(step, row, hazard, sent, dst)
         if op and self.target is not None:
             self.target.sent(dst, arrived)
         return op
@@ -71,7 +73,5 @@ class Publisher:
             self.target.flush()
 
     def _checksum(self, src: torch.Tensor) -> Sum:
-        if self._arrivals is None:
-            return []
         with self._device.paused():
             return [checksum(src)]

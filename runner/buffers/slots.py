@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -49,8 +49,9 @@ class Supply(Protocol):
         """A slot that may be written, after waiting for the copy that reads it (a guarded supply)."""
         ...
 
-    def sent(self, slot: Slot) -> None:
-        """A copy from `slot` was enqueued; `slot.copy` names it."""
+    @property
+    def sent(self) -> Callable[[Slot], None]:
+        """To be called when a copy from a slot was enqueued; `slot.copy` names it."""
         ...
 
 
@@ -69,21 +70,21 @@ class PinnedRing:
         self.reserved_bytes = sum(
             locked_bytes(size) if pinned else size for size, pinned in zip(sizes, locked, strict=True)
         )
-        self._device = device
+        self._seen = device.host_has_seen
         self._guard = guard
+        self.sent = guard.protect
         self._next = 0
 
     def acquire(self, reason: str) -> Slot:
         """The slot that was used longest ago."""
         slot = self.slots[self._next]
         self._next = (self._next + 1) % len(self.slots)
-        slot.wait_ns = self._guard.wait(slot, reason) if slot.copy else 0
-        slot.exposed = not self._device.host_has_seen(slot.copy)
+        if self._seen(slot.copy):  # usually: nothing to wait for, and proof of it
+            slot.wait_ns, slot.exposed = 0, False
+        else:
+            slot.wait_ns = self._guard.wait(slot, reason)
+            slot.exposed = not self._seen(slot.copy)
         return slot
-
-    def sent(self, slot: Slot) -> None:
-        """Have the guard remember the copy."""
-        self._guard.protect(slot)
 
 
 class FreshPinned:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 
 from .destination import Destination
+from .lag import FEW, RowLag
 from .publication import Publisher
 from .shared import SharedSlots
 from .slots import PinnedRing, Slot
@@ -25,6 +26,7 @@ class StagedBuffer:
         self._destination = destination
         self.gpus = destination.gpus
         self.publisher = publisher
+        self._take = publisher.acquire
         self._slot: Slot | None = None
 
     @property
@@ -50,14 +52,16 @@ class StagedBuffer:
 
     def acquire(self) -> npt.NDArray[Any]:
         """The whole host side, safe to write; its contents are whatever an earlier step left there."""
-        self._slot = self.publisher.acquire()
-        return self._slot.array
+        slot = self._slot = self._take()
+        return slot.array
 
     def publish(self, count: int, changed_bytes: int | None = None) -> int:
         """Copy the first `count` elements to `gpu`. Returns the copy's correlation, 0 for an empty copy."""
-        assert self._slot is not None, f"buffer {self.publisher.name}: publish without acquire"
-        copy = self.publisher.send(self._slot, *self._destination.views(self._slot, count), changed_bytes)
-        self._destination.sent(count, copy)
+        slot, destination = self._slot, self._destination
+        assert slot is not None, f"buffer {self.publisher.name}: publish without acquire"
+        copy = self.publisher.send(slot, *destination.views(slot, count), changed_bytes)
+        if destination.lands:
+            destination.sent(count, copy)
         return copy
 
     def flush(self) -> None:
@@ -67,6 +71,7 @@ class StagedBuffer:
 
 class StagedTable:
     """[rows, width]: an authoritative mirror in ordinary memory, behind it slots that are brought up to date lazily.
+    Both hold zeros at first.
 
     Whoever writes a row of `mirror` calls `touch`. At a publish only rows that changed since the slot was last used are
     copied into it; the first rows then travel whole.
@@ -83,12 +88,13 @@ class StagedTable:
         self.publisher = publisher
         supply = publisher.supply
         slots = len(supply.slots) if isinstance(supply, PinnedRing | SharedSlots) else 0
-        self._stale = np.ones((slots, mirror.shape[0]), dtype=np.bool_)  # rows that a slot has not got yet
-        self._changed = np.zeros(mirror.shape[0], dtype=np.bool_)  # rows written since the last publish
+        rows = mirror.shape[0]
+        self._slot_lags = [RowLag(rows) for _ in range(slots)]  # rows that a slot has not got yet
+        self._changed = RowLag(rows)  # rows written since the last publish
+        lags = (*self._slot_lags, self._changed)
+        self._note, self._note_many = [lag.note for lag in lags], [lag.note_many for lag in lags]
         self._columns = 0  # from here on no row was ever written: slots hold zeros there, as the mirror does
         self._row_bytes = mirror.shape[1] * mirror.element_size()
-        self._behind = [True] * slots  # slots with a stale row at all: in steady decoding most publishes find none
-        self._touched = True
 
     @property
     def gpu(self) -> torch.Tensor:
@@ -102,21 +108,31 @@ class StagedTable:
 
     def touch(self, row: int, start: int = 0, end: int | None = None) -> None:
         """The mirror's row was written, before the column `end` (None: anywhere)."""
-        self._note(row, self.mirror.shape[1] if end is None else end)
+        self._written(self.mirror.shape[1] if end is None else end)
+        rows = [row]
+        for note in self._note:
+            note(rows)
 
     def touch_each(
         self, rows: npt.NDArray[np.intp], starts: npt.NDArray[np.int32], ends: npt.NDArray[np.int32]
     ) -> None:
         """The same of distinct rows."""
-        self._note(rows, int(np.maximum.reduce(ends, initial=0)))
+        if not rows.size:
+            return
+        self._written(int(np.maximum.reduce(ends)))
+        if rows.size > FEW:
+            for note_many in self._note_many:
+                note_many(rows)
+        else:
+            listed = rows.tolist()
+            for note in self._note:
+                note(listed)
 
-    def _note(self, row: int | npt.NDArray[np.intp], last: int) -> None:
-        self._columns = max(self._columns, last)
+    def _written(self, last: int) -> None:
+        """Something was, before the column `last`."""
+        if last > self._columns:
+            self._columns = last
         self._outdated = [True] * self._sets.count
-        self._stale[:, row] = True
-        self._changed[row] = True
-        self._behind = [True] * len(self._behind)
-        self._touched = True
 
     def publish(self, num_rows: int, changed_bytes: int | None = None) -> int:
         """Copy the first `num_rows` rows to `gpu`. Returns the copy's correlation.
@@ -130,15 +146,13 @@ class StagedTable:
         self._outdated[current] = False
         slot = self.publisher.acquire()
         self._fill(slot, num_rows)
-        changed = 0
-        if self._touched:
-            changed = int(np.count_nonzero(self._changed[:num_rows])) * self._row_bytes
-            self._changed[:num_rows] = False
-            self._touched = int(np.count_nonzero(self._changed[num_rows:])) > 0
+        changed = len(self._changed.take(num_rows)) * self._row_bytes if self._changed.any else 0
         if changed_bytes is None:
             changed_bytes = changed
-        copy = self.publisher.send(slot, *self._destination.views(slot, num_rows), changed_bytes)
-        self._destination.sent(num_rows, copy)
+        destination = self._destination
+        copy = self.publisher.send(slot, *destination.views(slot, num_rows), changed_bytes)
+        if destination.lands:
+            destination.sent(num_rows, copy)
         return copy
 
     def flush(self) -> None:
@@ -152,10 +166,13 @@ class StagedTable:
         if slot.index is None:
             slot.array[:num_rows] = self.mirror[:num_rows]
             return
-        if not self._behind[slot.index]:
+        lag = self._slot_lags[slot.index]
+        if not lag.any:  # most publishes in steady decoding
             return
-        stale = self._stale[slot.index]
-        rows = np.flatnonzero(stale[:num_rows])
-        slot.array[rows, : self._columns] = self.mirror[rows, : self._columns]
-        stale[:num_rows] = False
-        self._behind[slot.index] = int(np.count_nonzero(stale[num_rows:])) > 0
+        target, source, columns = slot.array, self.mirror, self._columns
+        rows = lag.take(num_rows)
+        if isinstance(rows, list):
+            for row in rows:
+                target[row, :columns] = source[row, :columns]
+        else:
+            target[rows, :columns] = source[rows, :columns]

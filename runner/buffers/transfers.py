@@ -68,7 +68,7 @@ class WholeRows:
 
     def send(self, num_rows: int) -> tuple[int, ...]:
         """One copy a group."""
-        return tuple(part.publish(num_rows) for part in self.parts)
+        return tuple([part.publish(num_rows) for part in self.parts])
 
 
 class Scatter:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import torch
 
@@ -20,8 +20,7 @@ GraphMode = Literal["none", "piecewise", "full"]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """What an operation does; devices that model time look its cost up, the others ignore it.
 
     kind           slot_mapping, forward, lm_head (with the gather of its rows), sample, fill, ...
@@ -40,8 +39,7 @@ class Work:
     moved_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """A point in a stream. `op` is the correlation of the last operation enqueued before it, 0 if there was none.
 
     `handle` is the backend's own event object; nobody outside the device looks into it.

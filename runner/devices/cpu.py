@@ -15,7 +15,6 @@ from ...errors import UsageError
 from ...instrumentation.clock import Clock, MonotonicClock
 from ...instrumentation.probe.ledger import Ledger
 from .base import CaptureFigures, Event, GraphKey, StreamName, T, Work
-from .memory import tensor_bytes
 from .streams import StreamOrder
 
 HOST_LANE = "host:main"
@@ -34,6 +33,8 @@ class CpuDevice:
         self.tensor_device = torch.device("cpu")
         self.clock: Clock = MonotonicClock() if clock is None else clock
         self._ledger = ledger
+        self._copies = ledger.table("copies")
+        self._spans = ledger.table("spans")
         self._order = StreamOrder(ledger)
         self.captures: list[CaptureFigures] = []
         self._graphs: dict[GraphKey, tuple[Callable[[], torch.Tensor], torch.Tensor]] = {}
@@ -59,13 +60,13 @@ class CpuDevice:
         changed_bytes: int | None = None,
     ) -> int:
         """Copy now. Returns 0, and copies nothing, when there is nothing to copy."""
-        return self._copy(dst, src, ("h2d", tensor_bytes(src), changed_bytes), buffer, stream)
+        return self._copy(dst, src, "h2d", changed_bytes, buffer, stream)
 
     def copy_to_host(
         self, dst: torch.Tensor, src: torch.Tensor, *, buffer: str, stream: StreamName = "compute",
     ) -> int:
         """The same towards the host."""
-        return self._copy(dst, src, ("d2h", tensor_bytes(src), None), buffer, stream)
+        return self._copy(dst, src, "d2h", None, buffer, stream)
 
     def launch(
         self, name: str, fn: Callable[[], T], work: Work, *, stream: StreamName = "compute",
@@ -77,7 +78,7 @@ class CpuDevice:
         result = fn()
         end_ns = self.clock.now_ns()
         self._order.enqueue(stream, op, consumes)
-        self._ledger.add("spans", HOST_LANE, name, "launch", None, start_ns, end_ns, 0, op)
+        self._spans.append((self._ledger.step, HOST_LANE, name, "launch", None, start_ns, end_ns, 0, op))
         return result
 
     def capture(self, key: GraphKey, fn: Callable[[], torch.Tensor]) -> None:
@@ -157,18 +158,19 @@ class CpuDevice:
         """Nothing outlives the object."""
 
     def _copy(
-        self, dst: torch.Tensor, src: torch.Tensor, what: tuple[str, int, int | None], buffer: str, stream: StreamName,
+        self, dst: torch.Tensor, src: torch.Tensor, direction: str, changed_bytes: int | None, buffer: str,
+        stream: StreamName,
     ) -> int:
-        """`what` is direction, size_bytes, changed_bytes: the first columns of the `copies` row."""
-        if not what[1]:
+        size_bytes = src.nbytes
+        if not size_bytes:
             return 0
         op = self._ledger.new_correlation()
         start_ns = self.clock.now_ns()
         dst.copy_(src)
         end_ns = self.clock.now_ns()
         self._order.enqueue(stream, op)
-        device_side = (None, None, None, None)  # start, end, err, queued: not applicable
-        self._ledger.add(
-            "copies", *what, "pageable", "pageable", buffer, None, start_ns, end_ns, *device_side, False, op,
-        )
+        self._copies.append((
+            self._ledger.step, direction, size_bytes, changed_bytes, "pageable", "pageable", buffer, None, start_ns,
+            end_ns, None, None, None, None, False, op,  # four that need a GPU: start, end, err, queued
+        ))  # fmt: skip
         return op

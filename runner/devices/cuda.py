@@ -30,7 +30,6 @@ from .cuda_marks import make_marks
 from .cuda_rows import UNTIMED, CopyCorrection, DeviceRows, notes
 from .cuda_streams import give_streams, take_streams
 from .cuda_tensors import CudaTensors
-from .memory import tensor_bytes
 from .streams import STREAMS, HappensBefore, StreamOrder, lane_of
 
 HOST_LANE = "host:main"
@@ -82,14 +81,14 @@ class CudaDevice(CudaTensors):
     ) -> int:
         """Enqueue the copy. Returns 0, and enqueues nothing, for an empty one."""
         kind = self._host.kind(src)
-        return self._copy(dst, src, ("h2d", tensor_bytes(src), changed_bytes, kind, "device", buffer), stream)
+        return self._copy(dst, src, ("h2d", src.nbytes, changed_bytes, kind, "device", buffer), stream)
 
     def copy_to_host(
         self, dst: torch.Tensor, src: torch.Tensor, *, buffer: str, stream: StreamName = "compute",
     ) -> int:
         """Enqueue the copy; into pageable memory the call returns when the data is there."""
         kind = self._host.kind(dst)
-        return self._copy(dst, src, ("d2h", tensor_bytes(src), None, "device", kind, buffer), stream)
+        return self._copy(dst, src, ("d2h", src.nbytes, None, "device", kind, buffer), stream)
 
     # Launches and graphs
 

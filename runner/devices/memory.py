@@ -50,11 +50,6 @@ def lazy_zeros(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     return torch.from_numpy(np.zeros(num_bytes, dtype=np.uint8)).view(dtype).view(tuple(shape))
 
 
-def tensor_bytes(tensor: torch.Tensor) -> int:
-    """Bytes that a copy of the tensor moves."""
-    return tensor.numel() * tensor.element_size()
-
-
 def locked_bytes(asked: int) -> int:
     """What torch's caching host allocator locks for a request: the next power of two. An estimate, not a reading.
 

@@ -17,7 +17,7 @@ from ...instrumentation.clock import Clock
 from ...instrumentation.probe.ledger import Ledger
 from .base import CaptureFigures, Event, GraphKey, StreamName, T, Work
 from .costs import CostModel
-from .memory import PageLocked, lazy_zeros, tensor_bytes
+from .memory import PageLocked, lazy_zeros
 from .sim_clock import SimClock
 from .sim_lanes import Enqueued, SimLanes
 from .streams import lane_of
@@ -75,7 +75,7 @@ class SimDevice:
         waits for its stream.
         """
         with self._sim_clock:
-            size_bytes = tensor_bytes(src)
+            size_bytes = src.nbytes
             if not size_bytes:
                 return 0
             kind = self._locked.kind(src)
@@ -94,7 +94,7 @@ class SimDevice:
     ) -> int:
         """Move the data at once, charge a copy on `stream`; into pageable memory the host waits for its end."""
         with self._sim_clock:
-            size_bytes = tensor_bytes(src)
+            size_bytes = src.nbytes
             if not size_bytes:
                 return 0
             cost = self.costs.copy("d2h_pinned", size_bytes)

@@ -26,11 +26,14 @@ class StreamOrder:
 
     def enqueue(self, stream: StreamName, op: int, consumes: Iterable[int] = ()) -> tuple[int, ...]:
         """Make `op` the last operation of `stream`. Returns the operations that it must wait for."""
-        waits = tuple(self._pending[stream])
-        self._pending[stream].clear()
         self._last[stream] = op
-        for awaited in waits:
-            self._ledger.add("edges", "event", op, awaited)
+        waits: tuple[int, ...] = ()
+        pending = self._pending[stream]
+        if pending:
+            waits = tuple(pending)
+            pending.clear()
+            for awaited in waits:
+                self._ledger.add("edges", "event", op, awaited)
         for copy in consumes:
             if copy:  # 0 is a copy of nothing
                 self._ledger.add("edges", "consumer", op, copy)

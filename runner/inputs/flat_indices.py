@@ -4,15 +4,14 @@ article's input preparation). Everything is written into arrays made once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from .step_inputs import IntArray, LongArray
 
 
-@dataclass(frozen=True, slots=True)
-class FlatIndices:
+class FlatIndices(NamedTuple):
     """Views that hold until the next step. R requests, Q tokens.
 
     req_indices [Q] int32 token -> row; query_pos [Q] int32 offset in the chunk; positions [Q] int64;

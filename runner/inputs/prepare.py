@@ -87,6 +87,14 @@ class InputPreparation:
         self._sampler_reads = strategies.drafts.read_by_sampler or not strategies.slots.reads_table
         self._late: tuple[FlatIndices, tuple[int, ...]] | None = None  # until `finish`: what slot mapping will read
         self.token_capacity = int(buffers.input_ids.gpu.numel())
+        self.container_sets = tuple(
+            Containers(
+                buffers.input_ids.gpus[number], buffers.positions.gpus[number], buffers.query_start_loc.gpus[number],
+                buffers.seq_lens.gpus[number], per_set.groups,
+            )
+            for number, per_set in enumerate(tensors)
+        )  # fmt: skip
+        """The device buffers that steps fill, set by set, for graphs to capture."""
 
     def commit_with(self, commit: TableCommit) -> None:
         """Between two steps: from now on the block table is committed so."""
@@ -97,18 +105,6 @@ class InputPreparation:
     def containers(self) -> Containers:
         """The first set of the device buffers that steps fill."""
         return self.container_sets[0]
-
-    @property
-    def container_sets(self) -> tuple[Containers, ...]:
-        """The device buffers that steps fill, set by set, for graphs to capture."""
-        buffers = self._buffers
-        return tuple(
-            Containers(
-                buffers.input_ids.gpus[number], buffers.positions.gpus[number], buffers.query_start_loc.gpus[number],
-                buffers.seq_lens.gpus[number], tensors.groups,
-            )
-            for number, tensors in enumerate(self._tensors)
-        )  # fmt: skip
 
     def forward_enqueued(self) -> None:
         """Behind the forward the device buffers may be overwritten, unless copies filled logits indices or drafts as
@@ -232,38 +228,21 @@ class InputPreparation:
         self, batch: InputBatch, delta: StepDelta, host: _HostSide, table_copies: tuple[int, ...]
     ) -> StepInputs:
         num_reqs, flat = batch.num_reqs, host.flat
-        seq_lens = host.seq_lens[:num_reqs]
-        discard = seq_lens < batch.num_tokens[batch.rows]
+        rows, seq_lens = batch.rows, host.seq_lens[:num_reqs]
+        discard = seq_lens < batch.num_tokens[rows]
         if flat.idle:
             discard |= host.num_scheduled == 0
         ends = host.query_start_loc[1 : num_reqs + 1]
-        buffers, current = self._buffers, self._use.ordering.road.sets.current
-        tensors = self._tensors[current]
-        return StepInputs(
-            step=delta.step,
-            req_ids=batch.req_ids,
-            num_reqs=num_reqs,
-            num_tokens=flat.num_tokens,
-            num_scheduled=host.num_scheduled,
-            num_computed=host.num_computed,
-            query_start_loc=host.query_start_loc[: num_reqs + 1],
-            req_indices=flat.req_indices,
-            query_pos=flat.query_pos,
-            positions=flat.positions,
-            seq_lens=seq_lens,
-            logits_indices=last_positions(ends, idle=flat.idle),
-            discard=discard,
-            is_prefilling=host.num_computed < batch.num_prompt[batch.rows],
-            input_ids=buffers.input_ids.gpu,
-            positions_gpu=buffers.positions.gpu,
-            query_start_loc_gpu=buffers.query_start_loc.gpu,
-            seq_lens_gpu=buffers.seq_lens.gpu,
-            groups=tensors.groups,
-            logits_indices_gpu=tensors.logits_indices,
-            table_copies=table_copies,
-            buffer_set=current,
-            speculation=self._use.drafts.metadata(),
-        )
+        current = self._use.ordering.road.sets.current
+        device = self.container_sets[current]
+        is_prefilling = host.num_computed < batch.num_prompt[rows]
+        return StepInputs(  # by place: 23 keywords take 0.7 us longer
+            delta.step, batch.req_ids, num_reqs, flat.num_tokens, host.num_scheduled, host.num_computed,
+            host.query_start_loc[: num_reqs + 1], flat.req_indices, flat.query_pos, flat.positions, seq_lens,
+            last_positions(ends, idle=flat.idle), discard, is_prefilling,
+            device.input_ids, device.positions, device.query_start_loc, device.seq_lens, device.groups,
+            self._tensors[current].logits_indices, table_copies, self._use.drafts.metadata(), current,
+        )  # fmt: skip
 
     def _report_cumsum(self, batch: InputBatch, host: _HostSide) -> None:
         num_reqs, flat = batch.num_reqs, host.flat

@@ -35,7 +35,8 @@ class IndexSelectGather:
     def fill(self, batch: InputBatch, flat: FlatIndices, input_ids: IntArray) -> None:
         """Write the first Q entries; 64-bit indices, for rows * max_model_len passes 2^31."""
         index = self._index[: flat.num_tokens]
-        bases = self._row_base[batch.rows] if flat.uniform else self._row_base[batch.columns_of(flat.req_indices)]
+        base = self._row_base
+        bases = base[batch.rows] if flat.uniform else base.take(batch.columns_of(flat.req_indices))
         np.add(bases, flat.positions, out=index)
         # mode "clip" writes straight into `out`; the default would go through a copy
         batch.token_ids.flat.take(index, out=input_ids[: flat.num_tokens], mode="clip")

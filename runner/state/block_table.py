@@ -10,7 +10,7 @@ from ..buffers.transfers import Part
 from ..kv_groups import NULL_BLOCK
 
 IntArray = npt.NDArray[np.int32]
-_FEW = 2
+_FEW = 4
 """Rows that are faster written one by one than together."""
 _WIDTH_ALIGNMENT_TOKENS = 128
 
@@ -50,7 +50,7 @@ class BlockTable:
         """Add one block to each of `rows`, which are distinct."""
         if len(block_ids) <= _FEW:
             for row, block_id in zip(rows.tolist(), block_ids, strict=True):
-                self.append_row(row, (block_id,))
+                self._append(row, block_id)
             return
         places = self.num_blocks.take(rows)
         ends = places + 1
@@ -96,6 +96,19 @@ class BlockTable:
             counts[first], counts[second] = int(counts[second]), int(counts[first])
         self._touch(first, 0)
         self._touch(second, 0)
+
+    def _append(self, row: int, block_id: int) -> None:
+        place = int(self.num_blocks[row])
+        end = place + 1
+        if end > self.width:
+            raise self._overflow(end)
+        self.values[row, place] = block_id
+        self.num_blocks[row] = end
+        if end > self._reach[row]:
+            self._reach[row] = end
+        if end > self.columns_used:
+            self.columns_used = end
+        self._touch(row, place)
 
     def _write(self, row: int, start: int, block_ids: npt.NDArray[np.int32]) -> None:
         end = start + block_ids.size

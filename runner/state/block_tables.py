@@ -38,11 +38,12 @@ class BlockTables:
         """Where the requests of the steps to come live, in their order: a new object whenever that changes."""
         self.device.arrange(rows)
 
-    def check(self, block_ids: BlockIds, where: str) -> None:
+    def check(self, block_ids: BlockIds, step: int, req_id: str) -> None:
         """Raises UsageError unless `block_ids` has one list a group."""
         if len(block_ids) != len(self.tables):
             raise UsageError(
-                f"{where}: block ids of {len(block_ids)} KV cache groups, but this runner has {len(self.tables)};"
+                f"step {step}: request {req_id!r}: block ids of {len(block_ids)} KV cache groups, but this runner has"
+                f" {len(self.tables)};"
                 " scheduler and runner need the same kv_groups"
             )
 
@@ -91,4 +92,4 @@ class BlockTables:
 
     def commit(self, num_reqs: int) -> tuple[int, ...]:
         """Bring the rows of the step to the device. Returns the correlations of the copies that this takes."""
-        return self.device.commit(num_reqs, max(table.columns_used for table in self.tables))
+        return self.device.commit(num_reqs, max([table.columns_used for table in self.tables]))

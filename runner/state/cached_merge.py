@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,7 @@ from .input_batch import InputBatch
 from .request_state import CachedRequestState, own_blocks
 
 
-@dataclass(frozen=True, slots=True)
-class _Residents:
+class _Residents(NamedTuple):
     """Where the requests of a delta live, in the delta's order. `epoch` is the batch's."""
 
     epoch: object
@@ -36,6 +35,8 @@ class CachedMerge:
 
         Raises UsageError for a request that was never announced, or for blocks of other cache groups than the runner's.
         """
+        if not cached.req_ids:
+            return []
         residents = self._residents_of(cached)
         if residents is not None:
             self.batch.residents_are(cached.req_ids, residents.rows)
@@ -62,24 +63,22 @@ class CachedMerge:
         if self.batch.counts_in_states:
             for state, count in zip(residents.states, cached.num_computed_tokens, strict=True):
                 state.num_computed_tokens = count
-        grown = [(index, blocks) for index, blocks in enumerate(cached.new_block_ids) if blocks is not None]
-        singles: list[int] = []
-        num_groups = len(self.batch.block_tables.tables)
-        for index, blocks in grown:
+        tables, states = self.batch.block_tables, residents.states
+        num_groups = len(tables.tables)
+        singles: list[int] = []  # those with one block a group: what a decode needs when it crosses a block border
+        added: list[BlockIds] = []
+        for index, blocks in enumerate(cached.new_block_ids):
+            if blocks is None:
+                continue
             if len(blocks) == num_groups and len(blocks[0]) == 1 and (num_groups == 1 or _singles(blocks)):
+                for own, ids in zip(states[index].block_ids, blocks, strict=True):
+                    own.append(ids[0])
                 singles.append(index)
+                added.append(blocks)
             else:
-                self._merge_blocks(residents.states[index], int(residents.rows[index]), cached, index, step)
+                self._merge_blocks(states[index], int(residents.rows[index]), cached, index, step)
         if singles:
-            self._append_singles(cached, residents, singles)
-
-    def _append_singles(self, cached: CachedRequests, residents: _Residents, indices: list[int]) -> None:
-        """One block a group each: what a decode needs when it crosses a block border."""
-        added = [blocks for blocks in map(cached.new_block_ids.__getitem__, indices) if blocks is not None]
-        for index, blocks in zip(indices, added, strict=True):
-            for own, (block_id,) in zip(residents.states[index].block_ids, blocks, strict=True):
-                own.append(block_id)
-        self.batch.block_tables.append_each(residents.rows[indices], added)
+            tables.append_each(residents.rows.take(singles), added)
 
     def _merge_blocks(
         self, state: CachedRequestState, row: int | None, cached: CachedRequests, index: int, step: int
@@ -90,7 +89,7 @@ class CachedMerge:
             return
         tables = self.batch.block_tables
         blocks = new if new is not None else ((),) * len(tables.tables)
-        tables.check(blocks, f"step {step}: request {state.req_id!r}")
+        tables.check(blocks, step, state.req_id)
         if resumed:
             state.block_ids = own_blocks(blocks)
             return

@@ -6,6 +6,7 @@ Swaps go through copies: `a[i], a[j] = a[j], a[i]` on rows of an array swaps vie
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -13,6 +14,8 @@ import numpy.typing as npt
 import torch
 
 T = TypeVar("T")
+Numbers = Sequence[int] | npt.NDArray[Any]
+"""What a row is written from; `array` is a Sequence by its looks only, and fits."""
 
 
 class RowColumn(Protocol):
@@ -88,15 +91,14 @@ class PrefixColumn:
         self.lengths: npt.NDArray[np.int32] = np.zeros(rows, dtype=np.int32)
         self.width = width
 
-    def write(self, row: int, *pieces: npt.ArrayLike) -> None:
+    def write(self, row: int, *pieces: Numbers) -> None:
         """Make the row the concatenation of `pieces`."""
         used = 0
         for piece in pieces:
-            part = np.asarray(piece)
-            if not part.size:
-                continue
-            self.values[row, used : used + part.size] = part
-            used += part.size
+            count = len(piece)
+            if count:
+                self.values[row, used : used + count] = piece
+                used += count
         self._set_length(row, used)
 
     def shorten(self, row: int, count: int) -> None:

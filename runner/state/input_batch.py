@@ -216,15 +216,11 @@ class InputBatch:
         rows, num_reqs = self.rows, len(self.req_ids)
         temperature = self.temperature[rows].copy()
         masks = self.forbidden.values
+        forbidden = masks[rows].copy() if masks is not None and self.forbidden.in_use else None
         self.sampling = SamplingMetadata(
-            num_reqs=num_reqs,
-            temperature=temperature,
-            top_k=self.top_k[rows].copy(),
-            top_p=self.top_p[rows].copy(),
-            generators=self._seeded(num_reqs),
-            forbidden=masks[rows].copy() if masks is not None and self.forbidden.in_use else None,
-            all_greedy=not temperature.any(),
-        )
+            num_reqs, temperature, self.top_k[rows].copy(), self.top_p[rows].copy(), self._seeded(num_reqs), forbidden,
+            all_greedy=not np.count_nonzero(temperature),
+        )  # fmt: skip
         return self.sampling
 
     def _ids(self) -> tuple[str, ...]:

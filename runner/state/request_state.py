@@ -75,7 +75,7 @@ class CachedRequestState:
 
 def own_blocks(block_ids: BlockIds) -> tuple[array[int], ...]:
     """Arrays of a request's own, one a KV cache group."""
-    return tuple(array("i", ids) for ids in block_ids)
+    return tuple([array("i", ids) for ids in block_ids])
 
 
 def make_generator(sampling: SamplingParams) -> SeededStream | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...errors import UsageError
 from ...workloads.step import CachedRequests, NewRequest, StepDelta, StepResult
@@ -18,8 +18,7 @@ from .reorder import AsTheyAre, RowOrder
 from .request_state import CachedRequestState, make_generator, own_blocks
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateFigures:
+class UpdateFigures(NamedTuple):
     """What one delta did to the batch; `req_ids` are those of this step and of the last one, None before the first.
     """
 
@@ -97,6 +96,8 @@ class WorkerState:
 
     def _drop_in_flight(self, delta: StepDelta) -> None:
         """Tokens in flight of preempted requests count for nothing; the scheduler will have them sampled again."""
+        if not delta.preempted_req_ids and not delta.cached.resumed_req_ids:
+            return
         for req_id in {*delta.preempted_req_ids, *delta.cached.resumed_req_ids}:
             state = self.requests.get(req_id)
             if state is not None:
@@ -118,24 +119,26 @@ class WorkerState:
             self.batch.remove_request(req_id)
 
     def _create(self, new: NewRequest, step: int) -> CachedRequestState:
-        where = f"step {step}: request {new.req_id!r}"
-        if new.req_id in self.requests:
-            raise UsageError(f"{where} is new, but the worker already knows it; finish it first")
-        if new.prompt_token_ids.size > self.batch.token_ids.width:
+        req_id, longest = new.req_id, self.batch.token_ids.width
+        if req_id in self.requests:
             raise UsageError(
-                f"{where} has a prompt of {new.prompt_token_ids.size} tokens; max_model_len is"
-                f" {self.batch.token_ids.width}"
+                f"step {step}: request {req_id!r} is new, but the worker already knows it; finish it first"
             )
-        self.batch.block_tables.check(new.block_ids, where)
+        if new.prompt_token_ids.size > longest:
+            raise UsageError(
+                f"step {step}: request {req_id!r} has a prompt of {new.prompt_token_ids.size} tokens; max_model_len is"
+                f" {longest}"
+            )
+        self.batch.block_tables.check(new.block_ids, step, req_id)
         state = CachedRequestState(
-            req_id=new.req_id,
+            req_id=req_id,
             prompt_token_ids=new.prompt_token_ids,
             block_ids=own_blocks(new.block_ids),
             num_computed_tokens=new.num_computed_tokens,
             sampling=new.sampling,
             generator=make_generator(new.sampling),
         )
-        self.requests[new.req_id] = state
+        self.requests[req_id] = state
         return state
 
     def _merge_cached(self, cached: CachedRequests, step: int) -> list[CachedRequestState]:
@@ -157,13 +160,9 @@ class WorkerState:
         ids, before = self.batch.req_ids, self._last_ids
         self._last_ids = ids
         return UpdateFigures(
-            num_new=len(delta.new_requests),
-            num_finished=len(delta.finished_req_ids),
-            num_resumed=len(delta.cached.resumed_req_ids),
-            num_preempted=len(delta.preempted_req_ids),
-            num_moved_rows=len(self.batch.moves),
-            req_ids=(ids, before),
-        )
+            len(delta.new_requests), len(delta.finished_req_ids), len(delta.cached.resumed_req_ids),
+            len(delta.preempted_req_ids), len(self.batch.moves), (ids, before),
+        )  # fmt: skip
 
 
 def shown_blocks(block_ids: Sequence[array[int]]) -> list[int] | list[list[int]]:

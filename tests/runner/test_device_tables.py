@@ -321,7 +321,7 @@ def test_mutant_dirty_rows_that_only_one_set_hears_of(monkeypatch):
     def touch(self, row, start, end):
         self._lacking[self._sets.current, row] = True
         self._outdated = [True] * len(self._outdated)
-        self.staged._note(row, self.mirror.shape[1])
+        self.staged.touch(row)
 
     monkeypatch.setattr(DirtyTable, "touch", touch)
     monkeypatch.setattr(DirtyTable, "touch_each", touch)

@@ -174,7 +174,7 @@ def one_token_too_late(patch):
 
     def make(right):
         def late(self, batch, flat, input_ids):
-            right(self, batch, replace(flat, positions=flat.positions + 1), input_ids)
+            right(self, batch, flat._replace(positions=flat.positions + 1), input_ids)
 
         return late
 

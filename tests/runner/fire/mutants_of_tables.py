@@ -8,6 +8,7 @@ from stepscope.runner.buffers.small_inputs import PackedField
 from stepscope.runner.buffers.staged import StagedTable
 from stepscope.runner.buffers.table_diffs import DiffTable, RowDiffs
 from stepscope.runner.buffers.transfers import DirtyTable
+from stepscope.runner.state import block_table
 from stepscope.runner.state.block_table import BlockTable
 from stepscope.runner.state.block_tables import BlockTables
 
@@ -30,6 +31,7 @@ def appended_rows_not_told(patch):
 
 
 def single_blocks_not_told(patch):
+    patch.setattr(block_table, "_FEW", 0)
     for owner in (StagedTable, DirtyTable, DiffTable):
         patch.setattr(owner, "touch_each", lambda self, rows, starts, ends: None)
 
