@@ -84,7 +84,7 @@ class DiffTable:
             (rows, starts, ends), self._only = self._only, None
             there = self._there.take(rows)
             counts = ends - starts
-            if (counts == 1).all() and (there <= starts).all():
+            if not np.count_nonzero(counts != 1) and not np.count_nonzero(there > starts):
                 self._there[rows] = ends
                 return RowDiffs(rows, starts, counts, np.zeros_like(counts), rows.size, appends=True)
             self._note(rows, starts, ends)
@@ -121,7 +121,7 @@ def pack(tables: Sequence[Source], diffs: Sequence[RowDiffs], buffer: IntArray) 
 
     The buffer holds at least FIELDS * D + N elements.
     """
-    total = sum(part.rows.size for part in diffs)
+    total = sum([part.rows.size for part in diffs])
     columns = buffer[: FIELDS * total].reshape(FIELDS, total)
     ids = buffer[FIELDS * total :]
     begin = used = 0

@@ -84,10 +84,10 @@ class Scatter:
         """Pack and copy what is to be done to `pool`. Returns the copy's correlation (0 where the device reads host
         memory), nothing when there is nothing to do.
         """
-        num_diffs = sum(part.rows.size for part in diffs)
+        num_diffs = sum([part.rows.size for part in diffs])
         if not num_diffs:
             return ()
-        num_ids = sum(part.num_ids for part in diffs)
+        num_ids = sum([part.num_ids for part in diffs])
         size = FIELDS * num_diffs + num_ids
         pack(sources, diffs, self._buffer.acquire(size))
         copy = self._buffer.publish(size)
@@ -117,7 +117,7 @@ class DiffRows:
 
     def send(self, num_rows: int) -> tuple[int, ...]:
         """At most one copy for all groups; rows behind the batch change as well, when their requests go."""
-        if not any(part.dirty for part in self.parts):
+        if not any([part.dirty for part in self.parts]):
             return ()
         return self._scatter.send(self.parts, [part.take() for part in self.parts], self.pools[0])
 

@@ -10,7 +10,7 @@ from ..buffers.transfers import Part
 from ..kv_groups import NULL_BLOCK
 
 IntArray = npt.NDArray[np.int32]
-_FEW = 4
+_FEW = 2
 """Rows that are faster written one by one than together."""
 _WIDTH_ALIGNMENT_TOKENS = 128
 
