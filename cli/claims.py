@@ -20,8 +20,9 @@ def claims(
     """Judge claims by what a sweep of examples/claims/*.yaml measured.
 
     The page has each claim in one sentence, its arms, its figures with intervals, and the verdict: holds, holds where,
-    does not hold. A repetition on another machine is compared with the run, figure by figure. Give runs in the order in
-    which they were made: a claim whose spec was changed is judged by the runs of the last one's spec.
+    does not hold. Runs of several machines stand beside each other, every two of them compared figure by figure, and
+    all of them are judged together. Give runs in the order in which they were made: a claim whose spec was changed is
+    judged by the runs of the last one's spec.
     """
     from ..experiments.claims import book
 

@@ -1,3 +1,3 @@
-"""What arms that took turns say of a claim: figures by launch, intervals over launches, verdicts, and two runs beside
-each other. Pure: points in, judgements out.
+"""What arms that took turns say of a claim: figures by launch, intervals over launches, verdicts, and runs beside each
+other. Pure: points in, judgements out.
 """

@@ -1,15 +1,17 @@
-"""What the launches of two runs on two machines say together.
+"""What the launches of several runs on as many machines say together.
 
 A figure's mean over launches differs between machines for two reasons: launches scatter, and machines differ. With
-means m1, m2 and their variances v1, v2 (of the launches: s^2 / n) the variance between machines is, by moments,
+means m_i of k machines and their variances v_i (of the launches: s^2 / n) the variance between machines is, by moments,
 
-    t = max(0, (m1 - m2)^2 / 2 - (v1 + v2) / 2)
+    t = max(0, (sample variance of the m_i) - (mean of the v_i))
 
-and the mean of both weighs each by 1 / (v + t). Its interval is Student's with Satterthwaite's degrees of freedom: t
-has one, v has n - 1. Where the machines differ by more than their launches explain, the interval is as wide as
-two machines allow: very wide.
+and the mean of all weighs each by 1 / (v_i + t). Its interval is Student's with Satterthwaite's degrees of freedom: t
+has k - 1, v_i has n_i - 1. Where the machines differ by more than their launches explain, the interval is as wide as
+k machines allow: with two of them very wide. It covered the truth in 82 to 95 % of simulated draws (5 and 8 launches of
+2 to 5 machines), least often where machines differ about as much as launches do.
 
-(DerSimonian and Laird 1986 for the moments; Satterthwaite 1946 for the degrees of freedom.)
+(Hedges 1983 for the moments, each machine counting alike; with two machines they are those of DerSimonian and Laird
+1986. Satterthwaite 1946 for the degrees of freedom.)
 """
 
 from __future__ import annotations
@@ -25,47 +27,56 @@ LEAST = 2
 """Launches of a machine that say how they scatter."""
 
 
-def pooled(one: Sequence[float], two: Sequence[float]) -> Interval | None:
-    """The mean of two machines and its 95 % interval; of the only one with two launches or more, if it is one."""
-    if len(one) < LEAST or len(two) < LEAST:
-        return over_launches(one if len(one) >= len(two) else two)
-    from scipy.special import stdtrit
-
-    means = [statistics.fmean(values) for values in (one, two)]
-    within = [statistics.variance(values) / len(values) for values in (one, two)]
-    between = max(0.0, (means[0] - means[1]) ** 2 / 2 - sum(within) / 2)
-    variances = [value + between for value in within]
-    if not all(variances):  # a machine whose launches agree to the last digit
-        variances = [1.0, 1.0]
-    weights = [value / sum(1 / each for each in variances) for value in (1 / variances[0], 1 / variances[1])]
+def pooled(machines: Sequence[Sequence[float]]) -> Interval | None:
+    """The mean of machines and its 95 % interval, of values by launch. Machines with a single launch are left out where
+    another has more: of one machine it is the launches' own. None without any launch.
+    """
+    runs = [values for values in machines if len(values) >= LEAST]
+    if len(runs) < 2:
+        return over_launches(max(machines, key=len, default=()))
+    means = [statistics.fmean(values) for values in runs]
+    within = [statistics.variance(values) / len(values) for values in runs]
+    between = max(0.0, statistics.variance(means) - statistics.fmean(within))
+    weights = _weights([value + between for value in within])
     parts = [weight**2 * value for weight, value in zip(weights, within, strict=True)]
     machine = between * sum(weight**2 for weight in weights)
     spread = sum(parts) + machine
-    mean, count = sum(w * m for w, m in zip(weights, means, strict=True)), len(one) + len(two)
+    mean, count = sum(w * m for w, m in zip(weights, means, strict=True)), sum(map(len, runs))
     if not spread:
         return Interval(mean, mean, mean, count)
-    free = spread**2 / (sum(p**2 / (len(v) - 1) for p, v in zip(parts, (one, two), strict=True)) + machine**2)
+    lost = sum(part**2 / (len(values) - 1) for part, values in zip(parts, runs, strict=True))
+    free = spread**2 / (lost + machine**2 / (len(runs) - 1))
+    from scipy.special import stdtrit
+
     half = float(stdtrit(free, 0.5 + CONFIDENCE / 2)) * spread**0.5
     return Interval(mean, mean - half, mean + half, count)
 
 
-def judged_together(one: Judged, two: Judged) -> Judged:
-    """The finding in both runs: what both decide, or else what the pooled interval says.
+def _weights(variances: Sequence[float]) -> list[float]:
+    """Their inverses, adding up to 1; equal ones where the launches of a machine agree to the last digit."""
+    inverse = [1 / value for value in variances] if all(variances) else [1.0] * len(variances)
+    return [value / sum(inverse) for value in inverse]
 
-    Where one contradicts the other that is nothing: machines that differ so much make it many times as wide as that.
+
+def judged_together(found: Sequence[Judged]) -> Judged:
+    """The finding in all runs: what all decide that have two launches or more, or else what the pooled interval says.
+
+    Where one contradicts another that is nothing, as a rule: machines that differ so much make it much wider than that.
     """
-    interval = pooled(one.by_launch, two.by_launch)
+    interval = pooled([one.by_launch for one in found])
     if interval is None:
-        return one
-    known = [allowed for allowed in (one.allowed, two.allowed) if allowed is not None]
-    allowed = min(known) if known else None
+        return found[0]
+    allowed = min((one.allowed for one in found if one.allowed is not None), default=None)
     half = half_width(interval)
     precise = None if allowed is None else half is not None and half <= allowed
-    state = state_of(one.finding, interval, precise)
-    if one.state == two.state != "open":
-        state = one.state
-    values = (*one.by_launch, *two.by_launch)
-    return replace(one, state=state, interval=interval, by_launch=values, allowed=allowed, precise=precise, reason="")
+    state = state_of(found[0].finding, interval, precise)
+    told = [one.state for one in found if len(one.by_launch) >= LEAST]
+    if len(told) > 1 and len(set(told)) == 1 and told[0] != "open":
+        state = told[0]
+    values = tuple(value for one in found for value in one.by_launch)
+    return replace(
+        found[0], state=state, interval=interval, by_launch=values, allowed=allowed, precise=precise, reason=""
+    )
 
 
 def contradicts(one: Judged, two: Judged) -> bool:

@@ -1,7 +1,7 @@
 """`perf claims`: stored runs to one page.
 
-Two runs make a repetition. A third file is of use where specs were changed: a claim's runs are those whose spec is that
-of the last file that has the claim. A file with another one is told, and its points of that claim are not used.
+Each run after the first is a repetition, on a machine of its own. A claim's runs are those whose spec is that of the
+last file that has the claim. A file with another one is told, and its points of that claim are not used.
 """
 
 from __future__ import annotations
@@ -13,16 +13,12 @@ from ...analysis.claims.judge import judge
 from ...analysis.claims.points import ClaimData, ClaimPoint
 from ...analysis.claims.registry import CLAIMS
 from ...analysis.claims.same_spec import of_last_spec
-from ...errors import UsageError
 from ...reports.claims.page import render_claims
 from ...reports.claims.view import RunView
 from ..files import make_writable, write_atomically
 from ..store import SweepStore
 from .collect import collect
 from .stored import ClaimRun, read_run, write_run
-
-MOST = 2
-"""Runs of a claim that one page tells of: the run, and its repetition."""
 
 
 def load_run(path: Path) -> ClaimRun:
@@ -33,17 +29,12 @@ def load_run(path: Path) -> ClaimRun:
 
 
 def views_of(runs: Sequence[tuple[Path, ClaimRun]]) -> list[RunView]:
-    """The runs, judged, in the order of their files. Raises UsageError where more than two have a claim in one spec."""
+    """The runs, judged, in the order of their files."""
     points = [_by_claim(run) for _, run in runs]
     used: dict[str, list[int]] = {}
     earlier: dict[str, list[int]] = {}
     for name in CLAIMS:
         used[name], earlier[name] = of_last_spec([found.get(name, []) for found in points])
-        if len(used[name]) > MOST:
-            raise UsageError(
-                f"perf claims: {len(used[name])} runs have {name} in the same spec; give a run, or a run and its"
-                " repetition"
-            )
     return [
         RunView(
             path.name, run.date, run.machine, run.command,

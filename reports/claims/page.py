@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...analysis.claims.judge import Judged, JudgedClaim
-from .beside import beside, compared
+from ...analysis.claims.runs import ComparedClaim, compare_runs
+from .beside import beside
 from .table import table
-from .view import Repeated, RunView, repeated
-from .words import CODES, filled, found_words, name_words, part_lines, range_words, verdict_short, width_words
+from .verdicts import verdicts
+from .view import ClaimRuns, RunView, by_claim
+from .words import CODES, filled, found_words, joined, name_words, part_lines, range_words, width_words
 
 HEAD = """# Claims
 
@@ -50,23 +52,26 @@ How to read it
   other in a part when one meets it and the other breaks it at the same speed of the core.
 - Where a spec was changed after a run, its runs are those of the spec of the last file that has the claim; other files'
   points of it are not used, and told in the table of runs.
-- *Both runs* is over the launches of both. With means m1, m2 and their variances v1, v2 (of launches, s^2 / n) the
-  variance between machines is t = max(0, (m1 - m2)^2 / 2 - (v1 + v2) / 2); each mean weighs 1 / (v + t); the interval
-  is Student's, with Satterthwaite's degrees of freedom, of which t has one: two machines that differ make it wide. A
-  part that both runs decide the same stays so; one that they contradict each other in is open; any other is judged by
-  this interval, by the rules above. It is a run's own where only that run has the figure.
+- *All runs* is over the launches of all runs of the claim. With the means m of k machines and their variances v (of
+  launches, s^2 / n) the variance between machines is t = max(0, variance of the m - mean of the v); each mean weighs
+  1 / (v + t); the interval is Student's, with Satterthwaite's degrees of freedom, of which t has k - 1: a few machines
+  that differ make it wide (in simulations it covers the truth in 82 to 95 % of draws). A part that all runs decide the
+  same stays so; any other is judged by this interval, by the rules above: where runs contradict each other it is as
+  wide as their difference, as a rule, and the part is open. A run that lacks the figure does not count, nor does one
+  with a single launch where another has more.
 """
 
 
 def render_claims(runs: Sequence[RunView]) -> str:
-    """Each claim in the run that has it, and beside it the next one if there is one. Ends with a newline."""
-    claims = repeated(runs)
+    """Each claim in every run that has it, and these runs beside each other. Ends with a newline."""
+    claims, compared = by_claim(runs), compare_runs([run.judged for run in runs])
+    several = {claim.name: claim for claim in compared.claims}
     files = " ".join(f"benchmarks/results/h200/{run.file}" for run in runs)
     head = HEAD.format(command=f"perf claims {files} --out docs/claims.md")
-    parts = [head, _runs(runs), _verdicts(claims, len(runs))]
-    parts += [_claim(one, len(runs)) for one in claims if one.numbers]
-    if any(one.second for one in claims):
-        parts.append(beside(claims))
+    parts = [head, _runs(runs), verdicts(claims, runs, compared)]
+    parts += [_claim(one, len(runs), several.get(one.first.claim.name)) for one in claims if one.numbers]
+    if several:
+        parts.append(beside(compared, runs))
     waiting = [one.first for one in claims if not one.numbers]
     if waiting:
         parts.append(_waiting(waiting))
@@ -105,44 +110,21 @@ def _commands(runs: Sequence[RunView]) -> list[str]:
 def _which(runs: Sequence[RunView], command: str) -> str:
     """`Runs 1 and 2 were`."""
     numbers = [str(number) for number, run in enumerate(runs, start=1) if run.command == command]
-    return f"Run {numbers[0]} was" if len(numbers) == 1 else f"Runs {' and '.join(numbers)} were"
+    return f"Run {numbers[0]} was" if len(numbers) == 1 else f"Runs {joined(numbers)} were"
 
 
-def _verdicts(claims: Sequence[Repeated], runs: int) -> str:
-    """A line a claim, short enough for a terminal; the sentences stand in the claims' own sections."""
-    both = {claim.name: claim for claim in compared(claims).claims}
-    rows = []
-    for one in claims:
-        name, verdict = one.first.claim.name, one.first.verdict
-        row = [name, one.first.claim.arms.split(":")[0], verdict_short(verdict)]
-        if runs > 1:
-            row += [_again(one), verdict_short(both[name].together) if name in both else "", _numbers(one)]
-        rows.append(row)
-    titles = ("", "about", "verdict", *(("repeated", "both runs", "runs") if runs > 1 else ()))
-    return f"## Verdicts\n\n{table(titles, rows)}\n"
-
-
-def _again(one: Repeated) -> str:
-    if one.second is None:
-        return "still to come" if one.numbers else ""
-    return "same words" if one.second.verdict == one.first.verdict else verdict_short(one.second.verdict)
-
-
-def _numbers(one: Repeated) -> str:
-    return ", ".join(map(str, one.numbers))
-
-
-def _claim(one: Repeated, runs: int) -> str:
-    claim = one.first.claim
+def _claim(one: ClaimRuns, runs: int, compared: ComparedClaim | None) -> str:
+    """Its title says what all runs say together, where there are several."""
+    claim, verdict = one.first.claim, one.first.verdict if compared is None else compared.together
     lines = [
-        f"## {claim.name}: {CODES[one.first.verdict.code]}", "", filled(claim.sentence), "",
+        f"## {claim.name}: {CODES[verdict.code]}", "", filled(claim.sentence), "",
         filled(f"- Arms: {claim.arms}", "  "), filled(f"- Workload: {claim.workload}", "  "),
         *([filled(f"- Behind it: {claim.note}", "  ")] if claim.note else ()),
         f"- Command: `perf sweep examples/claims/{claim.spec}`",
         *([f"- Run: {one.numbers[0]}"] if runs > 1 else ()), *_found(one.first),
     ]  # fmt: skip
-    if one.second is not None:
-        lines += [f"Run {one.numbers[1]}", "", *_found(one.second)]
+    for number, again in zip(one.numbers[1:], one.found[1:], strict=True):
+        lines += [f"Run {number}", "", *_found(again)]
     return "\n".join(lines)
 
 

@@ -25,22 +25,25 @@ class RunView:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
-    """A claim in the first run that has it, and in the next one; `numbers` are those of the runs, from 1."""
+class ClaimRuns:
+    """A claim in each run that has it; `numbers` are those of the runs, from 1. One that no run has is the first's."""
 
-    first: JudgedClaim
-    second: JudgedClaim | None = None
+    found: tuple[JudgedClaim, ...]
     numbers: tuple[int, ...] = ()
 
+    @property
+    def first(self) -> JudgedClaim:
+        """In the first run that has it."""
+        return self.found[0]
 
-def repeated(runs: Sequence[RunView]) -> list[Repeated]:
-    """All claims; one that no run has is the first run's."""
+
+def by_claim(runs: Sequence[RunView]) -> list[ClaimRuns]:
+    """All claims."""
     found = []
     for place, judged in enumerate(runs[0].judged):
         ran = {
             number: run.judged[place] for number, run in enumerate(runs, start=1)
             if run.judged[place].verdict.code != "not_run"
         }  # fmt: skip
-        first, second = (*ran.values(), None, None)[:2]
-        found.append(Repeated(first or judged, second, tuple(ran)[:2]))
+        found.append(ClaimRuns(tuple(ran.values()) or (judged,), tuple(ran)))
     return found

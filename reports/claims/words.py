@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
 from ...analysis.blocks import Interval
 from ...analysis.claims.figures import Unit
@@ -33,6 +34,11 @@ def part_lines(verdict: Verdict) -> list[str]:
     found = zip(PARTS, (verdict.where, verdict.not_where, verdict.open), strict=True)
     told = [f"{word}: {'; '.join(names)}" for word, names in found if names] or [verdict.reason]
     return [filled(f"  - {words}", "    ") for words in told if words]
+
+
+def joined(words: Sequence[str]) -> str:
+    """`a, b and c`; empty for none."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def filled(words: str, indent: str = "") -> str:

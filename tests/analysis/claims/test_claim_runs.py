@@ -1,124 +1,116 @@
-"""Two runs of the same claims: verdicts, intervals of device times, ratios of arms for host times."""
+"""Three runs and more of the same claims: who has what, every two of them, and all together."""
 
 from dataclasses import replace
 
-from stepscope.analysis.blocks import Interval
+import pytest
 from stepscope.analysis.claims.claim import Claim, Finding
-from stepscope.analysis.claims.figures import Difference, Level, Ratio
+from stepscope.analysis.claims.figures import Difference, Ratio
 from stepscope.analysis.claims.judge import JudgedClaim, Verdict, judge
 from stepscope.analysis.claims.points import ClaimData
-from stepscope.analysis.claims.runs import compare_runs, overlapping
+from stepscope.analysis.claims.runs import compare_runs
+from stepscope.analysis.claims.together import pooled
 
 from .claim_points import launches
 
 FIGURE = Difference({}, "left", "right")
-DEVICE = Claim("E1", "s", "a", findings=(Finding("d", FIGURE, "here", 60e3, None, bound="device"),))
-HOST = Claim("E2", "s", "a", findings=(
+ONE = Claim("E1", "s", "a", findings=(Finding("d", FIGURE, "here", 60e3, None),))
+TWO = replace(ONE, name="E2")
+HOST = Claim("E3", "s", "a", findings=(
     Finding("h", FIGURE, "here", 60e3, None, bound="host", same=Ratio({}, "left", "right")),
-))  # fmt: skip
+), one_runner=True)  # fmt: skip
+GAUGED = 1.0, 1.0, 1.8, 1.8
 
 
-def run(claim: Claim, slow: float, difference_us: float) -> JudgedClaim:
-    """A machine that is `slow` times as slow."""
-    return judge(claim, ClaimData(launches(
-        lambda arm, launch: round(slow * 1e3 * (100 + (difference_us + launch / 10 if arm == "left" else 0)))
-    )))  # fmt: skip
-
-
-def test_equal_runs_have_the_same_verdicts_and_overlap() -> None:
-    first = [run(DEVICE, 1, 80), run(HOST, 1, 80)]
-    found = compare_runs(first, [run(DEVICE, 1, 80.05), run(HOST, 1, 80)])
-    assert found.same_verdicts == len(found.claims) == 2
-    assert (found.overlaps("device"), found.overlaps("host")) == ((1, 1), (1, 1))
-
-
-def test_a_slower_host_moves_times_and_not_the_ratio_of_the_arms() -> None:
-    found = compare_runs([run(DEVICE, 1, 80), run(HOST, 1, 80)], [run(DEVICE, 1.7, 80), run(HOST, 1.7, 80)])
-    assert found.same_verdicts == 2
-    assert found.overlaps("device") == (0, 1)
-    assert found.overlaps("host") == (1, 1)
-
-
-def test_another_verdict_is_told() -> None:
-    found = compare_runs([run(DEVICE, 1, 80)], [run(DEVICE, 1, 20)])
-    assert found.same_verdicts == 0
-    assert [claim.same for claim in found.claims] == [False]
-    assert (found.claims[0].first.code, found.claims[0].second.code) == ("holds", "does_not_hold")
-
-
-def test_it_is_another_verdict_where_the_claim_holds_somewhere_else() -> None:
-    two = Claim("E3", "s", "a", findings=(
-        Finding("small", FIGURE, "small", None, 12e3), Finding("large", FIGURE, "large", 60e3, None)
-    ))  # fmt: skip
-    small, large = run(two, 1, 5), run(two, 1, 80)
-    assert small.verdict.code == large.verdict.code == "holds_where"
-    assert compare_runs([small], [large]).same_verdicts == 0
-
-
-def test_parts_are_told_apart_by_what_both_runs_say() -> None:
-    # GIVEN a claim of three parts: met in both, met and then broken, met and then open
-    def made(second: float, spread: float = 0.1) -> JudgedClaim:
-        parts = {"a": (80.0, 0.1), "b": (second, 0.1), "c": (80.0, spread)}
-        points = [
-            one for cell, (more, wide) in parts.items()
-            for one in launches(
-                lambda arm, launch, more=more, wide=wide:
-                round(1e3 * (100 + (more + wide * (launch - 2) if arm == "left" else 0))),
-                cell={"w": cell},
-            )
-        ]  # fmt: skip
-        figures = tuple(Finding(cell, Difference({"w": cell}, "left", "right"), cell, 60e3, None) for cell in parts)
-        return judge(Claim("E4", "s", "a", findings=figures), ClaimData(points))
-
-    found = compare_runs([made(80)], [made(20, 40)])
-    assert found.claims[0].parts == {"a": "same", "b": "contradicted", "c": "once"}
-    assert [found.parts(one) for one in ("same", "contradicted", "by speed", "once", "never")] == [1, 1, 0, 1, 0]
-    assert (found.parts(), found.same_verdicts, found.same_words) == (3, 0, 0)
-    # THEN what is contradicted is open together, and what one run leaves open both may decide
-    assert found.claims[0].together == Verdict("holds_where", ("a", "c"), (), ("b",))
-
-
-def test_the_same_at_different_speeds_of_the_core_is_told_from_the_same_at_one() -> None:
-    # GIVEN runs on a core at full speed, on a slowed one, and mostly at full speed
-    host = Finding("f", FIGURE, "here", 60e3, None, bound="host")
-
-    def made(paces: tuple[float, ...], more_us: float = 80) -> JudgedClaim:
-        plain = launches(lambda arm, launch: round(1e3 * (100 + (more_us + launch / 10 if arm == "left" else 0))))
+def run(claim: Claim, *more_us: float, paces: tuple[float, ...] = ()) -> JudgedClaim:
+    """A launch for each difference of the arms; none: it was not run."""
+    points = launches(
+        lambda arm, launch: round(1e3 * (100 + (more_us[launch] if arm == "left" else 0))), count=len(more_us)
+    )
+    if paces:
         points = [
             replace(point, turns=tuple(
                 replace(turn, pace=pace) for turn, pace in zip(point.turns, paces, strict=True)))
-            for point in plain
+            for point in points
         ]  # fmt: skip
-        return judge(Claim("E6", "s", "a", findings=(host,)), ClaimData(points))
-
-    full, slowed, either = made((1.0,) * 4), made((1.8,) * 4), made((1.0, 1.0, 1.0, 1.8))
-    low = made((1.8,) * 4, 20)
-    found = [compare_runs([one], [two]).claims[0].parts["here"]
-             for one, two in ((full, slowed), (full, either), (full, low), (slowed, low))]  # fmt: skip
-    assert found == ["elsewhere", "same", "by speed", "contradicted"]
+    return judge(claim, ClaimData(points))
 
 
-def test_a_ratio_that_a_run_does_not_have_is_none_and_no_time_in_its_place() -> None:
-    # GIVEN a level of one arm with a ratio to compare it by, whose other arm was not measured in the second run
-    level = Finding("level", Level({}, "left"), bound="host", same=Ratio({}, "right", "left"))
-    one = Claim("E5", "s", "a", findings=(level,))
-    both = launches(lambda arm, launch: 100_000 if arm == "left" else 300_000)
-    found = compare_runs(
-        [judge(one, ClaimData(both))], [judge(one, ClaimData([point for point in both if point.arm == "left"]))]
-    )
-    figure = found.claims[0].figures[0]
-    assert figure.first == Interval(3, 3, 3, 5)
-    assert (figure.second, figure.overlap, figure.both) == (None, None, Interval(3, 3, 3, 5))
+MET, BROKEN = (80, 81, 79), (20, 21, 19)
 
 
-def test_claims_that_one_run_does_not_have_are_not_compared() -> None:
-    waiting = Claim("E9", "s", "a")
-    assert compare_runs([run(DEVICE, 1, 80), judge(waiting, ClaimData([]))], [run(HOST, 1, 80)]).claims == ()
+def test_each_run_speaks_for_itself_and_all_of_them_together() -> None:
+    # GIVEN a third machine that contradicts the others
+    (found,) = compare_runs([[run(ONE, *MET)], [run(ONE, 82, 84, 83)], [run(ONE, *BROKEN)]]).claims
+    assert found.numbers == (0, 1, 2)
+    assert [verdict.code for verdict in found.verdicts] == ["holds", "holds", "does_not_hold"]
+    assert not found.same
+    # THEN nothing is known of all machines, and the interval is that of all launches
+    assert found.together == Verdict("undecided", open=("here",))
+    (figure,) = found.figures
+    assert [interval and interval.mean for interval in figure.intervals] == pytest.approx([80e3, 83e3, 20e3])
+    assert figure.together == pooled([[80e3, 81e3, 79e3], [82e3, 84e3, 83e3], [20e3, 21e3, 19e3]])
+    # AND a fourth that agrees with the first two leaves it so, while three that agree are one
+    assert compare_runs([[run(ONE, *MET)]] * 3).claims[0].together == Verdict("holds", ("here",))
 
 
-def test_intervals_overlap_when_they_have_a_point_in_common() -> None:
-    one = Interval(5, 0, 10, 5)
-    assert overlapping(one, Interval(15, 10, 20, 5)) is True
-    assert overlapping(one, Interval(16, 11, 21, 5)) is False
-    assert overlapping(one, Interval(16, None, None, 1)) is None
-    assert overlapping(None, one) is None
+def test_a_difference_in_one_run_stands_in_its_pairs_and_no_others() -> None:
+    # GIVEN four runs of two claims, the third of which differs in one of them
+    runs = [[run(ONE, *MET), run(TWO, *MET)] for _ in range(4)]
+    runs[2][0] = run(ONE, *BROKEN)
+    found = {pair.numbers: pair for pair in compare_runs(runs).pairs}
+    assert list(found) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    for numbers, pair in found.items():
+        odd = 2 in numbers
+        assert (pair.same_verdicts, pair.same_words) == ((1, 1) if odd else (2, 2)), numbers
+        assert (pair.parts("contradicted"), pair.parts("same"), pair.parts()) == ((1, 1, 2) if odd else (0, 2, 2))
+        assert pair.overlaps("device") == ((1, 2) if odd else (2, 2))
+        assert [claim.name for claim in pair.claims if not claim.same] == (["E1"] if odd else [])
+
+
+def test_a_difference_of_two_runs_stands_in_exactly_one_pair() -> None:
+    # GIVEN a run between two others, which overlaps with both of them
+    runs = [[run(ONE, 100, 104, 96)], [run(ONE, 108, 116, 112)], [run(ONE, 120, 128, 124)]]
+    found = {pair.numbers: pair.overlaps("device") for pair in compare_runs(runs).pairs}
+    assert found == {(0, 1): (1, 1), (0, 2): (0, 1), (1, 2): (1, 1)}
+
+
+def test_a_run_that_lacks_a_claim_is_in_none_of_its_pairs() -> None:
+    found = compare_runs([
+        [run(ONE), run(TWO, *MET)], [run(ONE, *MET), run(TWO, *MET)], [run(ONE, *MET), run(TWO)],
+        [run(ONE, *MET), run(TWO)],
+    ])  # fmt: skip
+    assert [(claim.name, claim.numbers) for claim in found.claims] == [("E1", (1, 2, 3)), ("E2", (0, 1))]
+    pairs = {pair.numbers: [claim.name for claim in pair.claims] for pair in found.pairs}
+    assert pairs == {(0, 1): ["E2"], (1, 2): ["E1"], (1, 3): ["E1"], (2, 3): ["E1"]}
+
+
+def test_a_run_with_one_launch_is_told_and_decides_nothing() -> None:
+    runs = [[run(ONE, *MET)], [run(ONE, 20)], [run(ONE, 80, 82, 84)]]
+    (found,) = compare_runs(runs).claims
+    (figure,) = found.figures
+    one = figure.intervals[1]
+    assert one is not None
+    assert (one.mean, one.low, found.verdicts[1].code) == (pytest.approx(20e3), None, "undecided")
+    assert (figure.together, found.together) == (
+        pooled([[80e3, 81e3, 79e3], [80e3, 82e3, 84e3]]), Verdict("holds", ("here",))
+    )  # fmt: skip
+    assert [figure.pairs[pair].overlap for pair in ((0, 1), (0, 2), (1, 2))] == [None, True, None]
+
+
+def test_a_speed_that_one_run_did_not_gauge_is_compared_in_the_others() -> None:
+    # GIVEN a host that was not gauged before two that were
+    runs = [[run(HOST, *MET)], [run(HOST, *MET, paces=GAUGED)], [run(HOST, *MET, paces=GAUGED)]]
+    found = compare_runs(runs)
+    full, slowed = found.claims[0].figures
+    assert [one is None for one in full.found + slowed.found] == [False, False, False, True, False, False]
+    assert slowed.one.speed == "slowed"
+    assert list(slowed.pairs) == [(1, 2)]
+    assert [pair.overlaps("host") for pair in found.pairs] == [(1, 1), (1, 1), (2, 2)]
+    # AND of two runs only what both have is compared
+    assert len(compare_runs(runs[:2]).claims[0].figures) == 1
+
+
+def test_a_run_whose_premise_is_not_met_keeps_the_reason_for_all() -> None:
+    unmet = replace(run(ONE, *MET), verdict=Verdict("undecided", reason="its premise is not met: p"))
+    (found,) = compare_runs([[run(ONE, *MET)], [unmet], [run(ONE, *MET)]]).claims
+    assert found.together == Verdict("undecided", reason="its premise is not met: p")

@@ -1,7 +1,6 @@
 """The page of the claims: every word of a small one, and how figures become words."""
 
 import dataclasses
-import textwrap
 
 import pytest
 from stepscope.analysis.blocks import Interval
@@ -91,6 +90,55 @@ First is faster.
 """
 
 
+BESIDE = """
+## The runs of each claim beside each other
+
+| runs | same verdict | same words | contradicted parts | device intervals overlap | host ratios overlap |
+|---|---|---|---|---|---|
+| 1 and 2 | 1 of 1 claims | 1 of 1 claims | 0 of 2 | 1 of 1 figures | 1 of 1 figures |
+
+*Same verdict*: with the same parts met; *same words*: with the same parts broken and open as well. Host times are
+compared by the ratio of the arms at the same speed of the core. Two runs that have no claim in common have no line.
+
+| parts of the claims | runs 1 and 2 |
+|---|---|
+| decided the same in both runs | 2 |
+| decided the same in both, at different speeds of the core | 0 |
+| met in one run and broken in the other | 0 |
+| met at one speed of the core and broken at the other, in different runs | 0 |
+| decided in one run, open in the other | 0 |
+| open in both | 0 |
+| all | 2 |
+
+| run | half-widths of the device within their bound | of the host, at one speed of the core at least |
+|---|---|---|
+| 1 | 1 of 1 figures | 1 of 1 figures |
+| 2 | 1 of 1 figures | 1 of 1 figures |
+
+### Parts of which two runs do not say the same
+
+None.
+
+### Device figures whose intervals are apart
+
+None.
+
+### All figures
+
+**E1**: same verdict
+
+- All runs together: holds in 1 of 2, not in 1
+  - met: the table is large
+  - broken: the table is small
+
+| figure | of | run 1 | run 2 | all runs | intervals | judged |
+|---|---|---|---|---|---|---|
+| last - first, large (ratio of the arms) | host | 1.080 (1.080 to 1.081) | 1.080 (1.080 to 1.081) | 1.080 (1.080 to 1.080) | overlap | met |
+| last - first, small | device | 30.1 (29.5 to 30.8) us | 30.1 (29.5 to 30.8) us | 30.1 (30.0 to 30.3) us | overlap | broken |
+| first, tiny | device | - | - | - | no interval |  |
+"""  # noqa: E501
+
+
 def test_every_word_of_a_page_of_one_run() -> None:
     page = render_claims([view("one.json")])
     head = HEAD.format(command="perf claims benchmarks/results/h200/one.json --out docs/claims.md")
@@ -103,37 +151,11 @@ def test_a_repetition_stands_beside_the_run() -> None:
     verdict = "holds in 1 of 2, not in 1"
     assert "| 2 | 2026-11-30 | NVIDIA H200 | 580 | 2.11 | Xeon | measured | `two.json` | 1 |" in page
     assert "Runs 1 and 2 were made with `perf sweep e01.yaml`.\n" in page
-    assert "|  | about | verdict | repeated | both runs | runs |" in page
-    assert f"| E1 | `order` | {verdict} | same words | {verdict} | 1, 2 |\n| E2 | `x` | not yet run |  |  |  |" in page
-    expected = textwrap.dedent("""\
-        - The same verdict, with the same parts met, in 1 of 1 claims; with the same parts broken and open as well in 1.
-        - Of the 2 parts of these claims:
-          - decided the same in both runs: 2
-          - decided the same in both, at different speeds of the core: 0
-          - met in one run and broken in the other: 0
-          - met at one speed of the core and broken at the other, in different runs: 0
-          - decided in one run, open in the other: 0
-          - open in both: 0
-        - Device times: the intervals overlap in 1 of 1 figures.
-        - Host times, by the ratio of the arms at the same speed of the core: the intervals overlap in 1 of 1 figures.
-        - Half-widths within their bound in the first runs: of the device 1 of 1 figures, of the host (at one speed of the core
-          at least) 1 of 1.
-        - Half-widths within their bound in the second runs: of the device 1 of 1 figures, of the host (at one speed of the core
-          at least) 1 of 1.
-
-        **E1**: same verdict
-
-        - Both runs together: holds in 1 of 2, not in 1
-          - met: the table is large
-          - broken: the table is small
-
-        | figure | of | first run | second run | both runs | intervals | judged |
-        |---|---|---|---|---|---|---|
-        | last - first, large (ratio of the arms) | host | 1.080 (1.080 to 1.081) | 1.080 (1.080 to 1.081) | 1.080 (1.080 to 1.080) | overlap | met |
-        | last - first, small | device | 30.1 (29.5 to 30.8) us | 30.1 (29.5 to 30.8) us | 30.1 (30.0 to 30.3) us | overlap | broken |
-        | first, tiny | device | - | - | - | no interval |  |
-        """)  # noqa: E501
-    assert expected in page
+    assert "|  | about | run 1 | run 2 | all runs |" in page
+    assert f"| E1 | `order` | {verdict} | same words | {verdict} |\n| E2 | `x` | - | - | not yet run |" in page
+    assert "- Hold in every run, of claims with two runs or more: none.\n" in page
+    assert "- The same verdict in every run: 1 of 1 claims; in the same words: 1 of 1 claims.\n\n## E1: holds" in page
+    assert page.endswith(BESIDE + "\n## Not yet run\n\n- E2: It waits. (`x`: a, b)\n")
     assert page.count("Run 2\n\n- Launches: 2, and 1 left out") == 1
 
 
@@ -146,22 +168,77 @@ def test_a_claim_stands_in_the_runs_of_its_present_spec() -> None:
     # THEN the other two are compared, by their numbers, and the first says why it is not used
     assert "| `old.json` | 0; E1 by an earlier spec: not used |" in page
     assert "1 and 2 were made with `perf sweep e01.yaml`. Run 3 was made with `perf sweep e01.yaml --third`" in page
-    assert "| same words | holds in 1 of 2, not in 1 | 2, 3 |" in page
+    assert "| earlier spec | holds in 1 of 2, not in 1 | same words | holds in 1 of 2, not in 1 |" in page
     assert "- Run: 2\n- Launches: 2, and 1 left out" in page
     assert "\nRun 3\n\n- Launches: 2, and 1 left out" in page
-    assert "- The same verdict, with the same parts met, in 1 of 1 claims;" in page
+    assert "\n| 2 and 3 | 1 of 1 claims | 1 of 1 claims |" in page
+    assert "\n| 1 and " not in page
+    assert "| figure | of | run 2 | run 3 | all runs |" in page
     # AND where only one of them has it, its repetition is to come
     alone = render_claims([old, new])
-    assert "| E1 | `order` | holds in 1 of 2, not in 1 | still to come |  | 2 |" in alone
+    assert "| E1 | `order` | earlier spec | holds in 1 of 2, not in 1 | a repetition is to come |" in alone
     assert "beside each other" not in alone
+    assert "Hold in every run" not in alone
 
 
 def test_another_verdict_in_the_repetition_is_spelled_out() -> None:
     page = render_claims([view("one.json"), view("two.json", more_ns=-40_000)])
-    assert "in 0 of 1 claims; with the same parts broken and open as well in 0." in page
-    assert "  - met in one run and broken in the other: 2" in page
-    assert "**E1**: not the same verdict\n\n- Both runs together: undecided" in page
+    assert "| 1 and 2 | 0 of 1 claims | 0 of 1 claims | 2 of 2 | 0 of 1 figures | 0 of 1 figures |" in page
+    assert "| met in one run and broken in the other | 2 |" in page
+    assert "- The same verdict in every run: 0 of 1 claims (not E1); in the same words: 0 of 1 claims (not E1)." in page
+    assert "| holds in 1 of 2, not in 1 | holds in 1 of 2, not in 1, other parts | undecided |" in page
+    assert "## E1: undecided\n" in page
+    assert "**E1**: not the same verdict\n\n- All runs together: undecided" in page
     assert "| apart | met / broken |" in page
+
+
+def test_three_runs_have_a_column_each_and_a_line_for_every_two() -> None:
+    # GIVEN a machine between two others, whose intervals are apart
+    page = render_claims([view("one.json"), view("two.json", more_ns=1_000), view("three.json", more_ns=2_000)])
+    assert "Runs 1, 2 and 3 were made with" in page
+    verdict = "holds in 1 of 2, not in 1"
+    assert f"| E1 | `order` | {verdict} | same words | same words | {verdict} |" in page
+    same = "1 of 1 claims | 1 of 1 claims | 0 of 2"
+    lines = [f"| {runs} | {same} | {device} of 1 figures | {host} of 1 figures |\n"
+             for runs, device, host in (("1 and 2", 1, 1), ("1 and 3", 0, 0), ("2 and 3", 1, 1))]  # fmt: skip
+    assert "".join(lines) in page
+    assert "| parts of the claims | runs 1 and 2 | runs 1 and 3 | runs 2 and 3 |" in page
+    assert "| decided the same in both runs | 2 | 2 | 2 |" in page
+    # THEN the pair is named, with both intervals, and no other
+    apart = page.partition("### Device figures whose intervals are apart\n\n")[2].partition("\n\n###")[0]
+    assert apart.splitlines()[2:] == [
+        "| E1 | last - first, small | 1 and 3 | 30.1 (29.5 to 30.8) us | 32.1 (31.5 to 32.8) us | broken |"
+    ]
+    assert "| figure | of | run 1 | run 2 | run 3 | all runs | intervals | judged |" in page
+    assert "| 32.1 (31.5 to 32.8) us | 31.1 (28.7 to 33.6) us | apart: 1 and 3 | broken |" in page
+    assert [page.count(f"\nRun {number}\n") for number in (1, 2, 3)] == [0, 1, 1]
+
+
+def test_a_run_that_says_something_else_is_named_with_the_parts_in_each_of_its_pairs() -> None:
+    page = render_claims([view("1.json"), view("2.json", more_ns=-40_000), view("3.json"), view("4.json", -40_000)])
+    words = "holds in 1 of 2, not in 1"
+    cells = f"{words} | {words}, other parts | same words as run 1 | same words as run 2 | undecided"
+    assert f"| E1 | `order` | {cells} |" in page
+    differ = page.partition("### Parts of which two runs do not say the same\n\n")[2].partition("\n\n###")[0]
+    first, second = (f"met: the table is {one}; broken: the table is {two}"
+                     for one, two in (("large", "small"), ("small", "large")))  # fmt: skip
+    both = f"{words} / {words}"
+    assert differ.splitlines()[2:] == [
+        f"| 1 and 2 | E1 | {both} | {first} | {second} |", f"| 1 and 4 | E1 | {both} | {first} | {second} |",
+        f"| 2 and 3 | E1 | {both} | {second} | {first} |", f"| 3 and 4 | E1 | {both} | {first} | {second} |",
+    ]  # fmt: skip
+
+
+def test_a_run_that_lacks_a_claim_has_no_column_of_it() -> None:
+    without = view("2.json")
+    without = dataclasses.replace(without, judged=tuple(judge(one.claim, ClaimData([])) for one in without.judged))
+    page = render_claims([view("1.json"), without, view("3.json")])
+    words = "holds in 1 of 2, not in 1"
+    assert f"| E1 | `order` | {words} | - | same words | {words} |" in page
+    assert "| figure | of | run 1 | run 3 | all runs |" in page
+    assert "\n| 1 and 3 | 1 of 1 claims |" in page
+    assert "\n| 1 and 2 |" not in page
+    assert "\n| 1 | 1 of 1 figures | 1 of 1 figures |\n| 3 | 1 of 1 figures | 1 of 1 figures |\n\n" in page
 
 
 @pytest.mark.parametrize(
