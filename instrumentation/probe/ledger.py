@@ -8,6 +8,7 @@ added when the rows become tables. This module imports nothing of ours.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 Row = tuple[Any, ...]
@@ -24,12 +25,8 @@ class Ledger:
         self.step: int | None = None
         self._tables: dict[str, list[Row]] = {name: [] for name in LEDGER_TABLES}
         self._writers: list[Callable[[], object]] = []
-        self._next_correlation = 0
-
-    def new_correlation(self) -> int:
+        self.new_correlation: Callable[[], int] = count(1).__next__
         """An id that ties a launch to what it launched; unique in the process."""
-        self._next_correlation += 1
-        return self._next_correlation
 
     def add(self, table: str, *values: object) -> None:
         """Append a row of `table` for the current step; `values` in the schema's column order."""

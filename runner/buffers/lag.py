@@ -43,10 +43,9 @@ class RowLag:
         few = self._few
         if few is None:
             return self._look(num_rows)
-        below = [row for row in set(few) if row < num_rows]
-        self._few = [row for row in few if row >= num_rows]
+        self._few = [] if max(few, default=-1) < num_rows else [row for row in few if row >= num_rows]
         self.any = bool(self._few)
-        return below
+        return list({row for row in few if row < num_rows} if self.any else set(few))
 
     def _look(self, num_rows: int) -> npt.NDArray[np.intp]:
         mask = self._mask

@@ -94,7 +94,8 @@ class StagedTable:
         lags = (*self._slot_lags, self._changed)
         self._note, self._note_many = [lag.note for lag in lags], [lag.note_many for lag in lags]
         self._columns = 0  # from here on no row was ever written: slots hold zeros there, as the mirror does
-        self._row_bytes = mirror.shape[1] * mirror.element_size()
+        self._width = mirror.shape[1]
+        self._row_bytes = self._width * mirror.element_size()
 
     @property
     def gpu(self) -> torch.Tensor:
@@ -108,7 +109,7 @@ class StagedTable:
 
     def touch(self, row: int, start: int = 0, end: int | None = None) -> None:
         """The mirror's row was written, before the column `end` (None: anywhere)."""
-        self._written(self.mirror.shape[1] if end is None else end)
+        self._written(self._width if end is None else end)
         rows = [row]
         for note in self._note:
             note(rows)

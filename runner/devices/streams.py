@@ -45,7 +45,7 @@ class StreamOrder:
 
     def event(self, stream: StreamName) -> Event:
         """A point behind everything on `stream`, waits without an operation behind them included (in `handle`)."""
-        return Event(stream, self._last[stream], self.pending(stream))
+        return Event(stream, self._last[stream], tuple(self._pending[stream]))
 
     def wait(self, stream: StreamName, event: Event) -> None:
         """The next operation of `stream` starts after `event`. A stream needs no event to follow itself."""

@@ -98,13 +98,9 @@ class CommitSkip:
 
 def make_commit(order: CommitOrder, probe: ProbeLike) -> TableCommit:
     """The strategy named by the switch `commit_order`; its copy is the range `commit_block_table`."""
-
-    def commit(tables: BlockTables, num_reqs: int) -> tuple[int, ...]:
-        return tables.commit(num_reqs)
-
     strategies: dict[str, Callable[[Commit], TableCommit]] = {
         "first": CommitFirst, "last": CommitLast, "skip": CommitSkip,
     }  # fmt: skip
     if order not in strategies:
         raise UsageError(f"commit_order: unknown value {order!r}; known are {', '.join(strategies)}")
-    return strategies[order](probe.timed("commit_block_table", commit))
+    return strategies[order](probe.timed("commit_block_table", BlockTables.commit))

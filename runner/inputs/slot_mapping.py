@@ -71,7 +71,7 @@ class DeviceMapper(ABC):
         self._device.launch(
             "slot_mapping",
             lambda: self._compute(num_reqs, num_tokens),
-            Work("slot_mapping", tokens=num_tokens, rows=num_reqs),
+            Work("slot_mapping", num_tokens, num_reqs),
             consumes=consumes,
         )
 
