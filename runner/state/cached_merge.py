@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
@@ -12,14 +10,8 @@ from ...workloads.step import BlockIds, CachedRequests
 from .input_batch import InputBatch
 from .request_state import CachedRequestState, own_blocks
 
-
-class _Residents(NamedTuple):
-    """Where the requests of a delta live, in the delta's order. `epoch` is the batch's."""
-
-    epoch: object
-    req_ids: tuple[str, ...]
-    rows: npt.NDArray[np.intp]
-    states: list[CachedRequestState]
+_Residents = tuple[npt.NDArray[np.intp], list[CachedRequestState]]
+"""Rows and states of the requests of a delta, in its order."""
 
 
 class CachedMerge:
@@ -28,7 +20,7 @@ class CachedMerge:
     def __init__(self, batch: InputBatch, requests: dict[str, CachedRequestState]) -> None:
         self.batch = batch
         self.requests = requests
-        self._known_residents: _Residents | None = None
+        self._known: tuple[object, tuple[str, ...], _Residents] | None = None  # with the batch's epoch, and ids
 
     def merge(self, cached: CachedRequests, step: int) -> list[CachedRequestState]:
         """Apply the differences; returns the requests that have no row and need one.
@@ -39,8 +31,8 @@ class CachedMerge:
             return []
         residents = self._residents_of(cached)
         if residents is not None:
-            self.batch.residents_are(cached.req_ids, residents.rows)
-            self._merge_residents(cached, residents, step)
+            self.batch.residents_are(cached.req_ids, residents[0])
+            self._merge_residents(cached, *residents, step)
             return []
         requests, row_of = self.requests, self.batch.row_of
         arriving: list[CachedRequestState] = []
@@ -56,14 +48,16 @@ class CachedMerge:
                 self.batch.num_computed[row] = state.num_computed_tokens
         return arriving
 
-    def _merge_residents(self, cached: CachedRequests, residents: _Residents, step: int) -> None:
+    def _merge_residents(
+        self, cached: CachedRequests, rows: npt.NDArray[np.intp], states: list[CachedRequestState], step: int
+    ) -> None:
         """The common step: every request has its row, most only count on."""
         computed = np.fromiter(cached.num_computed_tokens, dtype=np.int32, count=len(cached.req_ids))
-        self.batch.num_computed[residents.rows] = computed
+        self.batch.num_computed[rows] = computed
         if self.batch.counts_in_states:
-            for state, count in zip(residents.states, cached.num_computed_tokens, strict=True):
+            for state, count in zip(states, cached.num_computed_tokens, strict=True):
                 state.num_computed_tokens = count
-        tables, states = self.batch.block_tables, residents.states
+        tables = self.batch.block_tables
         num_groups = len(tables.tables)
         singles: list[int] = []  # those with one block a group: what a decode needs when it crosses a block border
         added: list[BlockIds] = []
@@ -76,9 +70,9 @@ class CachedMerge:
                 singles.append(index)
                 added.append(blocks)
             else:
-                self._merge_blocks(states[index], int(residents.rows[index]), cached, index, step)
+                self._merge_blocks(states[index], int(rows[index]), cached, index, step)
         if singles:
-            tables.append_each(residents.rows.take(singles), added)
+            tables.append_each(rows.take(singles), added)
 
     def _merge_blocks(
         self, state: CachedRequestState, row: int | None, cached: CachedRequests, index: int, step: int
@@ -105,20 +99,21 @@ class CachedMerge:
         request up twice to find what it found then. Rows of a batch that is just changing hold until `condense`, so
         they are not kept.
         """
-        batch, known = self.batch, self._known_residents
+        batch, req_ids = self.batch, cached.req_ids
         if cached.resumed_req_ids:
             return None
-        steady = known is not None and not batch.changed and known.epoch is batch.epoch
-        if known is not None and steady and known.req_ids == cached.req_ids:
-            return known
+        steady = not batch.changed
+        if steady and self._known is not None:
+            epoch, known_ids, known = self._known
+            if epoch is batch.epoch and known_ids == req_ids:
+                return known
         try:
-            rows = np.fromiter(map(batch.row_of.__getitem__, cached.req_ids), dtype=np.intp, count=len(cached.req_ids))
+            rows = np.fromiter(map(batch.row_of.__getitem__, req_ids), dtype=np.intp, count=len(req_ids))
         except KeyError:
             return None
-        states = list(map(self.requests.__getitem__, cached.req_ids))
-        found = _Residents(batch.epoch, cached.req_ids, rows, states)
-        if not batch.changed:
-            self._known_residents = found
+        found = rows, list(map(self.requests.__getitem__, req_ids))
+        if steady:
+            self._known = batch.epoch, req_ids, found
         return found
 
 

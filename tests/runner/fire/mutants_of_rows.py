@@ -85,10 +85,10 @@ def blocks_not_in_the_state(patch):
 
 def counts_of_residents_stand_still(patch):
     def make(right):
-        def stale(self, cached, residents, step):
-            before = self.batch.num_computed[residents.rows].copy()
-            right(self, cached, residents, step)
-            self.batch.num_computed[residents.rows] = before
+        def stale(self, cached, rows, states, step):
+            before = self.batch.num_computed[rows].copy()
+            right(self, cached, rows, states, step)
+            self.batch.num_computed[rows] = before
 
         return stale
 
