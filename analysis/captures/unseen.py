@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .gathering import KIND_GRAPH, KIND_KERNEL
+from .gathering import KIND_GRAPH, KIND_KERNEL, KIND_MEMSET
 from .lacks import Lacks, asking_calls
 from .launches import Launches
 from .rows import CaptureRows, nowhere
@@ -28,13 +28,16 @@ def lost_work(rows: CaptureRows, launches: Launches, lacks: Lacks) -> str | None
     if not ran and lacks.calls is not None:
         told = "no calls" if "calls" in rows.absent else "no names of calls"
         return f"the capture has no kernels, and {told} that would tell whether any ran"
-    return lacks.kernels or lacks.replays or _lost_copies(rows, launches)
+    return lacks.kernels or lacks.replays or _lost_transfers(rows, launches)
 
 
-def _lost_copies(rows: CaptureRows, launches: Launches) -> str | None:
-    """Calls that copied, and no copy."""
-    calls = 0 if len(rows.copies) else len(asking_calls(rows, launches, "copies"))
-    return f"{calls} calls copied and no copy is in the capture" if calls else None
+def _lost_transfers(rows: CaptureRows, launches: Launches) -> str | None:
+    """Calls that copied, and no copy; calls that set memory, and no memset."""
+    if not len(rows.copies) and (calls := len(asking_calls(rows, launches, "copies"))):
+        return f"{calls} calls copied and no copy is in the capture"
+    if not (rows.device.kind == KIND_MEMSET).any() and (calls := len(asking_calls(rows, launches, "memsets"))):
+        return f"{calls} calls set memory and no memset is in the capture"
+    return None
 
 
 def _nowhere(rows: CaptureRows) -> str | None:

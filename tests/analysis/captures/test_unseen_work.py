@@ -162,6 +162,25 @@ class TestWorkThatIsNowhere:
         assert [(own.busy_ns, own.idle_ns, own.kernel_union_ns) for own in found.devices] == [(None, None, 20)]
         assert unsaid(found, "busy, idle") == ["1 calls copied and no copy is in the capture"]
 
+    def test_memsets_that_left_nothing_are_no_idle_time(self, export, kineto, made):
+        """Of both formats; one memset is enough, whichever call it belongs to."""
+        calls = ("cudaLaunchKernel_v7000", "cudaMemsetAsync_v3020")
+        for correlation, name in enumerate(calls, start=1):
+            export.call(5 * correlation, 5 * correlation + 2, name, correlation=correlation)
+        export.kernel(20, 30, correlation=1)
+        export.kernel(90, 100, correlation=3)
+        events = [made.call(5 * n, 2, name.split("_")[0], n) for n, name in enumerate(calls, start=1)]
+        events += [made.kernel(20, 10, 1), made.kernel(90, 10, 3)]
+        for path, unit in ((export.path, 1), (kineto(events), 1000)):
+            found = figures(path)
+            assert [(own.memsets, own.busy_ns, own.idle_ns, own.kernel_union_ns) for own in found.devices] == [
+                (None, None, None, 20 * unit)
+            ]
+            assert found.gaps == ()
+            assert unsaid(found, "busy, idle") == ["1 calls set memory and no memset is in the capture"]
+        export.add("CUPTI_ACTIVITY_KIND_MEMSET", start=40, end=50, deviceId=0, streamId=7, correlationId=9)
+        assert [(own.memsets, own.busy_ns) for own in figures(export.path).devices] == [(1, 30)]
+
     def test_work_of_an_unknown_device_is_no_idle_time_of_the_others(self, cut):
         found = cut("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN deviceId")
         assert {(own.device, own.idle_ns, own.kernel_union_ns) for own in found.devices} == {
