@@ -10,8 +10,8 @@
 #
 #     perf claims benchmarks/results/h200/claims_?.json --out docs/claims.md
 #
-# Where a spec was changed between two of them, a third run of that spec alone makes its repetition: a claim's runs are
-# those whose spec is that of the last file that has the claim.
+# Any number of them: all are judged together and every two compared. A claim's runs are those whose spec is that of the
+# last file that has the claim.
 out=$(realpath -m "$1")
 shift
 source "$(dirname "$(realpath "$0")")/../gpu_environment.sh"
