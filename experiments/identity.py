@@ -30,15 +30,14 @@ def identity(gpu: Mapping[str, Value] | None = None) -> dict[str, Value]:
         sampler = TelemetrySampler()
         gpu = sampler.environment()
         sampler.close()
-    known = {**fingerprint(gpu), "engine": source_digest(), "probe": _probe_language()}
+    known = {**fingerprint(gpu), "engine": source_digest(), "probe": probe_language("C" if native() else "Python")}
     return {name: known.get(name) for name in (*ENGINE, *MACHINE)}
 
 
-def _probe_language() -> str:
-    """What the probe is in: half of what a host's step costs it, or twice that."""
-    if native() is None:
-        return "Python"
-    return "C" if native_events() is not None else "C, events in Python"
+def probe_language(calls: str, *, events: bool = True) -> str:
+    """What the probe is in: half of what a host's step costs it, or twice that. `calls`: what its calls are in;
+    `events`: whether it records any on a GPU, which may be in Python while all else is in C."""
+    return "C, events in Python" if calls == "C" and events and native_events() is None else calls
 
 
 @functools.cache

@@ -26,6 +26,7 @@ from ..runner.invariants.checker import CheckReport
 from ..runner.model_runner import ModelRunner, build_runner
 from .between_steps import BetweenSteps, Progress, RowSink
 from .continuations import continuations_of
+from .identity import probe_language
 from .loop import LoopLimits, LoopOutcome, StepLoop
 from .overhead import Overhead
 from .own_costs.captures import capture_rows, graph_notes
@@ -163,7 +164,8 @@ class Session:
         """What a recording of this session says about itself where it stands for the point `spec`."""
         sampler, device = self._sampler.environment(), self.device
         environment = fingerprint(sampler, pinned=device.pinned, pinned_reason=device.pinned_reason)
-        return session_meta(spec, self._workload, device, {**environment, "probe": self.probe.language}, sweep)
+        environment["probe"] = probe_language(self.probe.language, events=device.name == "cuda")
+        return session_meta(spec, self._workload, device, environment, sweep)
 
     def books(self, *, own_costs: bool) -> list[Diagnostic]:
         """Hand over the last rows, costs included; what the recording has to say beside them. See `finish`."""

@@ -1,14 +1,18 @@
 """The probe falls silent by turns: what its ranges cost is a figure, and steps without them are not counted."""
 
+from types import SimpleNamespace
+
 import pytest
 from stepscope.analysis.pace import window_of
 from stepscope.analysis.summary import summarise
 from stepscope.experiments.measure import measure
 from stepscope.experiments.overhead import BLOCK, LEAST_STEPS, NUM_SILENT, ROUNDS, Overhead, alternates
-from stepscope.experiments.resolve import resolve
+from stepscope.experiments.resolve import resolve, workload_of
+from stepscope.experiments.session import Session
 from stepscope.experiments.spec import MeasureSpec
 from stepscope.instrumentation.probe import Ledger, Probe
 from stepscope.instrumentation.probe.native import look, native
+from stepscope.instrumentation.telemetry import TelemetrySampler
 from stepscope.runner.devices.sim_clock import DeclaredClock
 
 
@@ -136,3 +140,23 @@ def test_a_recording_says_in_which_language_its_probe_was(tmp_path, monkeypatch)
     assert told[1:] == ["Python", "Python"]
     monkeypatch.undo()
     assert told[0] == ("C" if native() is not None else "Python")
+
+
+@pytest.mark.skipif(native() is None, reason="the probe is in Python here")
+def test_a_recording_says_where_events_are_in_python(monkeypatch):
+    tree = {"workload": {"regime": "steady", "settings": {"num_reqs": 1}}, "device": "cpu", "measure": {"steps": 4}}
+    spec = resolve(tree)
+
+    def told(device, language="C"):
+        clock = SimpleNamespace(clock_id="host")
+        device = SimpleNamespace(name=device, modelled=False, clock=clock, pinned=True, pinned_reason="")
+        session = SimpleNamespace(
+            device=device, probe=SimpleNamespace(language=language), _sampler=TelemetrySampler(),
+            _workload=workload_of(spec),
+        )  # fmt: skip
+        return Session.meta_of(session, spec, None).environment["probe"]
+
+    assert [told("cuda"), told("cpu"), told("cuda", "Python")] == ["C", "C", "Python"]
+    monkeypatch.setenv("STEPSCOPE_NATIVE_EVENTS", "0")
+    # GIVEN the switch THEN it is told where there are events, and where not all is in Python
+    assert [told("cuda"), told("cpu"), told("cuda", "Python")] == ["C, events in Python", "C", "Python"]
