@@ -2,8 +2,9 @@
 
 OUT/cells.json holds of each launch the steps of each arm's blocks with their periods and the host's waits, and the
 forwards of all steps (arms without events: their twins' with events); synchronous ones in parts and with their gauges
-(`analysis.gauged`). OUT/table.txt is what the check says of them. `--again OUT` judges the turns of an earlier run once
-more, and runs nothing.
+(`analysis.gauged`); it is written anew behind each launch, so a run that is cut short keeps what was done.
+OUT/table.txt is what the check says of them. `--again OUT` judges the turns of an earlier run once more, and runs
+nothing; of a run that was cut short it says how much is there.
 
 With two steps in flight: two minutes on an H200. All cells: four and a half.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +31,19 @@ from stepscope.analysis.gauged import (
 )
 from stepscope.analysis.mirrored import mirrored_difference, round_differences
 from stepscope.analysis.stats import midmean
+from stepscope.experiments.files import write_atomically
 from stepscope.experiments.verify.cell_specs import HANDOFFS, TURNS, cell_specs
-from stepscope.experiments.verify.cells import Arms, Key, judged, measured_cells
+from stepscope.experiments.verify.cells import Arms, Key, cell_launches, judged, measured_cells
 
 LEFT_OUT = 2
 """First rounds that don't count, where a stored run does not say."""
 
 
 class Turns:
-    """What every launch gave, as it is stored."""
+    """What every launch gave, as it is stored in `file` behind each of `planned` launches."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: Path, planned: int) -> None:
+        self._file, self._planned = file, planned
         self.launches: list[dict[str, Any]] = []
 
     def __call__(self, key: Key, arms: Arms, forwards: Mapping[str, Forwards]) -> None:
@@ -60,7 +63,10 @@ class Turns:
                 ],
                 "forward_ns": sorted(forwards.get(name, {}).items()),
             }  # fmt: skip
-        self.launches.append({"cell": list(key), "left_out": TURNS[key[1]].left_out, "arms": stored})
+        self.launches.append(
+            {"cell": list(key), "left_out": TURNS[key[1]].left_out, "planned": self._planned, "arms": stored}
+        )
+        write_atomically(self._file, json.dumps(self.launches, separators=(",", ":")))
         print(*key, told(self.launches[-1]), flush=True)
 
 
@@ -123,6 +129,15 @@ def _by_last(forwards: Mapping[str, Forwards], left: str, right: str) -> Jump | 
     return legs[0].less(legs[1]) if legs[0] is not None and legs[1] is not None else None
 
 
+def judge_again(stored: Sequence[Mapping[str, Any]]) -> None:
+    """Print what the turns of an earlier run say, and how many launches are missing where that is known."""
+    for launch in stored:
+        print(*launch["cell"], told(launch))
+    planned = stored[-1].get("planned", len(stored)) if stored else 0
+    if len(stored) < planned:
+        print(f"{len(stored)} of {planned} launches are there: the run was cut short")
+
+
 def main() -> None:
     """Measure, or judge again."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -133,17 +148,14 @@ def main() -> None:
     parser.add_argument("--again", type=Path)
     asked = parser.parse_args()
     if asked.again is not None:
-        for launch in json.loads((asked.again / "cells.json").read_text()):
-            print(*launch["cell"], told(launch))
+        judge_again(json.loads((asked.again / "cells.json").read_text()))
         return
     if asked.out is None:
         parser.error("a folder for the turns is needed")
     asked.out.mkdir(parents=True, exist_ok=True)
-    turns = Turns()
     specs = cell_specs(asked.device, quick=asked.quick)
     chosen = [spec for spec in specs if asked.handoff in (None, spec["runner"]["token_handoff"])]
-    findings = judged(measured_cells(chosen, turns))
-    (asked.out / "cells.json").write_text(json.dumps(turns.launches, separators=(",", ":")))
+    findings = judged(measured_cells(chosen, Turns(asked.out / "cells.json", len(cell_launches(chosen)))))
     lines = [f"{'passed' if one.passed else 'failed'}  {one.planted}: {one.found}" for one in findings]
     (asked.out / "table.txt").write_text("\n".join(lines) + "\n")
     print(*lines, sep="\n")

@@ -27,6 +27,7 @@ from ...instrumentation.recording.reader import Recording
 from ..launch_groups import measure_launch
 from ..launches import launches
 from ..plan import make_plan
+from ..point import Point
 from ..session import Measured
 from ..spec import PointSpec
 from ..summary import summary_of
@@ -77,13 +78,17 @@ class Cell:
         return f"{self.mib:g} MiB, {self.handoff}, {self.road}{'' if self.events else ', without events'}"
 
 
+def cell_launches(specs: Sequence[dict[str, Any]]) -> list[list[Point]]:
+    """The launches that measure the cells of `specs`, in order; the arms of each."""
+    return launches(make_plan([(f"verify-{at}", spec) for at, spec in enumerate(specs)], {}).points)
+
+
 def measured_cells(specs: Sequence[dict[str, Any]], seen: Seen = lambda *launch: None) -> list[Cell]:
     """Every cell, measured in this process. Launches of one cell are put together; `seen` is told of each."""
-    plan = make_plan([(f"verify-{at}", spec) for at, spec in enumerate(specs)], {})
     found: dict[Key, list[_Launch]] = {}
     forwards: dict[Key, Mapping[str, Forwards]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for group in launches(plan.points):
+        for group in cell_launches(specs):
             arms: dict[str, tuple[Measured, Sequence[Block]]] = {
                 point.spec.runner.commit_order: (measured, [_block(block) for block in blocks])
                 for point, _, measured, blocks in measure_launch(group, Path(folder), lambda: False)
