@@ -78,7 +78,7 @@ def _bound(setting: Setting) -> Sequence[Finding]:
 
 CHECKS = (
     Check(
-        group="overlap", name="bound", review="8", run=_bound,
+        group="overlap", name="bound", point=8, run=_bound,
         mutants={
             "idle_ignored": replaced("analysis.gaps", "_waited_for", lambda whole: lambda root, by_copy: "device"),
             "always_host": replaced("analysis.gaps", "_judge", lambda whole: lambda *a: {**whole(*a), "bound": "host"}),

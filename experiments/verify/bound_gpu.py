@@ -248,7 +248,7 @@ def _perturbed(setting: Setting) -> Sequence[Finding]:
 
 CHECKS = (
     Check(
-        group="overlap", name="perturbed", review="8", run=_perturbed, needs=NEEDS, why=WHY, seeded=False,
+        group="overlap", name="perturbed", point=8, run=_perturbed, needs=NEEDS, why=WHY, seeded=False,
         mutants={
             "called_the_other": replaced(
                 "experiments.verify.bound_gpu", "gaps", lambda whole: lambda recording: _Swapped(whole(recording).bound)

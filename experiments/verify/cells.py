@@ -197,7 +197,7 @@ def _block(block: dict[str, Any]) -> Block:
 
 
 def judged(cells: Sequence[Cell]) -> list[Finding]:
-    """Findings of the review's point (7); copies of 0.125 MiB are below the resolution and must be null."""
+    """Findings of point 7; copies of 0.125 MiB are below the resolution and must be null."""
     large = [cell for cell in cells if cell.mib >= 2 and cell.events]
     close = [_close(cell) for cell in large]
     off = [_said(cell) for cell, ok in zip(large, close, strict=True) if not ok]
@@ -263,13 +263,13 @@ def _us(value_ns: Number | None) -> float:
 
 
 def _cells(setting: Setting) -> Sequence[Finding]:
-    """Review (7)."""
+    """Point 7."""
     return judged(measured_cells(cell_specs(setting.device, quick=setting.quick)))
 
 
 CHECKS = (
     Check(
-        group="overlap", name="cells", review="7", run=_cells, needs=("cuda",), seeded=False,
+        group="overlap", name="cells", point=7, run=_cells, needs=("cuda",), seeded=False,
         why="arms are compared with the replay of real queues, and host times here are another machine's",
         mutants={"copies_forgotten": replaced("experiments.verify.cells", "replayed_ns", lambda whole: lambda *a: 0.0)},
     ),

@@ -54,7 +54,7 @@ Mutant = Callable[[], AbstractContextManager[None]]
 class Check:
     """One check of one group.
 
-    review   number of its acceptance point in docs/verify.md
+    point    number of what has to hold, in the table of docs/verify.md
     run      findings, or in one line why nothing could be checked here
     needs    devices that it runs on; none: any, and none is used
     why      what is missing elsewhere
@@ -63,7 +63,7 @@ class Check:
 
     group: str
     name: str
-    review: str
+    point: int
     run: Callable[[Setting], Sequence[Finding] | str]
     mutants: Mapping[str, Mutant]
     needs: tuple[str, ...] = ()

@@ -111,7 +111,7 @@ def _fractions(recording: Recording) -> list[Finding]:
 
 CHECKS = (
     Check(
-        group="overlap", name="copies", review="8", run=_copies, needs=NEEDS, why=WHY,
+        group="overlap", name="copies", point=8, run=_copies, needs=NEEDS, why=WHY,
         mutants={
             "no_primer": replaced(
                 "runner.devices.cuda_events", "StampLane.has_kernels", lambda whole: property(lambda self: False)

@@ -131,7 +131,7 @@ def _raced(rng: random.Random, steps: int, buffers: DeviceBuffers) -> TableUse:
 
 CHECKS = (
     Check(
-        group="pinned", name="tables_possible", review="9", run=_possible, needs=DEVICES, why=NO_QUEUE,
+        group="pinned", name="tables_possible", point=9, run=_possible, needs=DEVICES, why=NO_QUEUE,
         mutants={
             "believes_every_order": replaced(
                 "runner.devices.streams", "HappensBefore.orders", lambda whole: lambda self, op, stream, waits: True
@@ -143,7 +143,7 @@ CHECKS = (
         },
     ),
     Check(
-        group="pinned", name="tables_observed", review="9", run=_observed, needs=NEEDS, why=WHY,
+        group="pinned", name="tables_observed", point=9, run=_observed, needs=NEEDS, why=WHY,
         mutants={
             "table_checksum_blind": replaced(
                 "runner.buffers.arrivals", "checksum", lambda whole: lambda tensor: whole(tensor) * 0

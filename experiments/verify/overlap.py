@@ -103,14 +103,14 @@ def _starts(program: Sequence[Instruction], durations: dict[int, int]) -> dict[i
 
 CHECKS = (
     Check(
-        group="overlap", name="bounds", review="6", run=_bounds,
+        group="overlap", name="bounds", point=6, run=_bounds,
         mutants={
             "ends_only": replaced("analysis.intervals", "_candidates", lambda whole: lambda *a: whole(*a)[-2:]),
             "no_shift": replaced("analysis.intervals", "_candidates", lambda whole: lambda *a: []),
         },
     ),
     Check(
-        group="overlap", name="queues", review="8", run=_queues,
+        group="overlap", name="queues", point=8, run=_queues,
         mutants={
             "lanes_forgotten": replaced(
                 "instrumentation.queues", "QueueModel.next_start",

@@ -129,7 +129,7 @@ def _waste(setting: Setting) -> Sequence[Finding]:
 
 CHECKS = (
     Check(
-        group="padding", name="optimum", review="11", run=_optimum,
+        group="padding", name="optimum", point=11, run=_optimum,
         mutants={
             "as_if_monotone": replaced(
                 "analysis.sizes.solve", "links_of",
@@ -144,7 +144,7 @@ CHECKS = (
         },
     ),
     Check(
-        group="padding", name="held_out", review="12", run=_held_out,
+        group="padding", name="held_out", point=12, run=_held_out,
         mutants={
             "largest_only": replaced(
                 "experiments.verify.padding", "solve_sizes",
@@ -153,7 +153,7 @@ CHECKS = (
         },
     ),
     Check(
-        group="padding", name="waste", review="12", run=_waste,
+        group="padding", name="waste", point=12, run=_waste,
         mutants={
             "clamped": replaced(
                 "analysis.padding_costs", "total",

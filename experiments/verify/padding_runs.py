@@ -159,13 +159,13 @@ def _cost(whole_ns: float, padded: KernelTimes, actual: KernelTimes) -> PaddingC
 
 CHECKS = (
     Check(
-        group="padding", name="tokens", review="12", run=_tokens,
+        group="padding", name="tokens", point=12, run=_tokens,
         mutants={
             "padding_is_written": replaced("runner.inputs.slot_mapping", "PAD_SLOT", lambda whole: 16),
         },
     ),
     Check(
-        group="padding", name="modelled", review="12", run=_modelled,
+        group="padding", name="modelled", point=12, run=_modelled,
         mutants={
             "padding_is_free": replaced(
                 "runner.devices.costs", "CostModel.full_graph",
@@ -178,7 +178,7 @@ CHECKS = (
         },
     ),
     Check(
-        group="padding", name="measured", review="12", run=_measured, needs=NEEDS, why=WHY, seeded=False,
+        group="padding", name="measured", point=12, run=_measured, needs=NEEDS, why=WHY, seeded=False,
         mutants={
             "padding_has_a_past": replaced(
                 "experiments.own_costs.replays", "fill_step",

@@ -93,7 +93,7 @@ def told_by_size(_: object) -> Callable[[object, torch.Tensor], str]:
 
 CHECKS = (
     Check(
-        group="pinned", name="possible", review="9", run=_possible, needs=DEVICES, why=NO_QUEUE,
+        group="pinned", name="possible", point=9, run=_possible, needs=DEVICES, why=NO_QUEUE,
         mutants={
             "believes_everything": replaced(
                 "runner.devices.streams", "HappensBefore.seen", lambda whole: lambda self, op: True
@@ -104,7 +104,7 @@ CHECKS = (
         },
     ),
     Check(
-        group="pinned", name="sources", review="10", run=_sources, needs=DEVICES, why=NO_QUEUE,
+        group="pinned", name="sources", point=10, run=_sources, needs=DEVICES, why=NO_QUEUE,
         mutants={
             "told_by_size": together(
                 replaced("runner.devices.memory", "PageLocked.kind", told_by_size),

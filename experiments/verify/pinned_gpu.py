@@ -130,13 +130,13 @@ def _unlike(ours: Sequence[int], theirs: Sequence[int | None]) -> int:
 
 CHECKS = (
     Check(
-        group="pinned", name="observed", review="9", run=_observed, needs=NEEDS, why=WHY,
+        group="pinned", name="observed", point=9, run=_observed, needs=NEEDS, why=WHY,
         mutants={
             "checksum_blind": replaced("runner.buffers.arrivals", "checksum", lambda whole: lambda t: whole(t) * 0),
         },
     ),
     Check(
-        group="pinned", name="allocations", review="10", run=_allocations, needs=NEEDS, why=WHY, seeded=False,
+        group="pinned", name="allocations", point=10, run=_allocations, needs=NEEDS, why=WHY, seeded=False,
         mutants={
             "a_slot_more": replaced(
                 "runner.buffers.slots", "PinnedRing.__init__",
@@ -147,7 +147,7 @@ CHECKS = (
         },
     ),
     Check(
-        group="pinned", name="pageable", review="10", run=_pageable, needs=NEEDS, why=WHY,
+        group="pinned", name="pageable", point=10, run=_pageable, needs=NEEDS, why=WHY,
         mutants={
             "small_is_pinned": replaced(
                 "runner.devices.cuda_memory", "HostMemory.kind",

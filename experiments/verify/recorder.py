@@ -116,7 +116,7 @@ def _clock(setting: Setting) -> Sequence[Finding]:
 
 CHECKS = (
     Check(
-        group="recorder", name="phases", review="1", run=_phases,
+        group="recorder", name="phases", point=1, run=_phases,
         mutants={
             "clock_runs_slow": replaced(
                 "runner.devices.sim_clock", "DeclaredClock.now_ns",
@@ -125,7 +125,7 @@ CHECKS = (
         },
     ),
     Check(
-        group="recorder", name="exceptions", review="4", run=_exceptions,
+        group="recorder", name="exceptions", point=4, run=_exceptions,
         mutants={
             "all_complete": replaced(
                 "instrumentation.probe.step", "TracedStep.__exit__",
@@ -137,7 +137,7 @@ CHECKS = (
         },
     ),
     Check(
-        group="recorder", name="clock", review="3", run=_clock,
+        group="recorder", name="clock", point=3, run=_clock,
         mutants={"no_drift": replaced("instrumentation.device_clock", "MAX_DRIFT", lambda whole: 0.0)},
     ),
 )  # fmt: skip

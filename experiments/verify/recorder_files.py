@@ -123,7 +123,7 @@ def _kill_one(after_s: float) -> int:
 
 CHECKS = (
     Check(
-        group="recorder", name="integers", review="5", run=_integers,
+        group="recorder", name="integers", point=5, run=_integers,
         mutants={
             "through_floats": replaced(
                 "instrumentation.recording.rescue", "read_segments", lambda whole: lambda path: _floated(whole(path))
@@ -131,7 +131,7 @@ CHECKS = (
         },
     ),
     Check(
-        group="recorder", name="torn", review="4", run=_torn,
+        group="recorder", name="torn", point=4, run=_torn,
         mutants={
             "checksum_ignored": replaced("instrumentation.probe.segments", "zlib", lambda whole: _NoChecksum),
             "ends_early": replaced(
@@ -141,7 +141,7 @@ CHECKS = (
         },
     ),
     Check(
-        group="recorder", name="killed", review="4", run=_killed,
+        group="recorder", name="killed", point=4, run=_killed,
         mutants={
             "flushed_rarely": replaced("instrumentation.probe.segments", "FLUSH_INTERVAL_NS", lambda whole: 10 * whole),
         },

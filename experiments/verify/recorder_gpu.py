@@ -164,7 +164,7 @@ def _waiting_marks(make: Callable[..., Any]) -> Callable[..., Any]:
 
 CHECKS = (
     Check(
-        group="recorder", name="spans", review="1", run=_spans, needs=NEEDS, why=WHY,
+        group="recorder", name="spans", point=1, run=_spans, needs=NEEDS, why=WHY,
         mutants={
             "borders_spread": replaced(
                 "runner.devices.cuda_marks", "Marks.resolve",
@@ -173,7 +173,7 @@ CHECKS = (
         },
     ),
     Check(
-        group="recorder", name="corridor", review="3", run=_corridor, needs=NEEDS, why=WHY, seeded=False,
+        group="recorder", name="corridor", point=3, run=_corridor, needs=NEEDS, why=WHY, seeded=False,
         mutants={
             "clock_in_microseconds": replaced(
                 "instrumentation.device_clock", "Segment.to_host",
@@ -182,11 +182,11 @@ CHECKS = (
         },
     ),
     Check(
-        group="recorder", name="recapture", review="4", run=_recapture, needs=NEEDS, why=WHY, seeded=False,
+        group="recorder", name="recapture", point=4, run=_recapture, needs=NEEDS, why=WHY, seeded=False,
         mutants={"never_captured": replaced("runner.devices.cuda", "CudaDevice.capture", lambda whole: nothing)},
     ),
     Check(
-        group="recorder", name="calls", review="2", run=_calls, needs=NEEDS, why=WHY,
+        group="recorder", name="calls", point=2, run=_calls, needs=NEEDS, why=WHY,
         mutants={
             "waits_at_every_border": replaced("runner.devices.cuda", "make_marks", _waiting_marks),
         },

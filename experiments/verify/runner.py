@@ -81,7 +81,7 @@ def _chunks(setting: Setting) -> Sequence[Finding]:
 
 CHECKS = (
     Check(
-        group="runner", name="arrangements", review="13", run=_arrangements,
+        group="runner", name="arrangements", point=13, run=_arrangements,
         mutants={
             "row_left_behind": replaced(
                 "runner.state.block_table", "BlockTable.move", lambda whole: lambda self, source, target: None
@@ -89,7 +89,7 @@ CHECKS = (
         },
     ),
     Check(
-        group="runner", name="invariants", review="14", run=_invariants,
+        group="runner", name="invariants", point=14, run=_invariants,
         mutants={
             "checks_off": replaced("runner.invariants.checker", "CHECKS", lambda whole: {}),
             "row_left_behind": replaced(
@@ -98,7 +98,7 @@ CHECKS = (
         },
     ),
     Check(
-        group="runner", name="chunks", review="15", run=_chunks,
+        group="runner", name="chunks", point=15, run=_chunks,
         mutants={
             "drawn_by_step": replaced(
                 "runner.sampling.uniforms", "_uniform",
