@@ -46,7 +46,7 @@ def render_sizes(view: SizesView) -> str:
     parts += [_gain("predicted", gain) for gain in view.predicted]
     parts += [_gain("predicted for the steps that were run:", gain) for gain in view.same_steps]
     measured = f"measured ({view.measured_as})" if view.measured_as else "measured"
-    parts += [_gain(measured, gain) for gain in view.measured] or [f"measured: not run ({view.why_not})"]
+    parts += [_gain(measured, gain) for gain in view.measured] or [f"not measured: {view.why_not}"]
     if not view.unbeaten:
         settings = engine_settings(view.chosen.sizes, view.decode_tokens)
         parts += ["", *(f"{engine}: {text}" for engine, text in settings)]

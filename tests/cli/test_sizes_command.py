@@ -28,7 +28,7 @@ def test_a_list_for_each_engine(perf: Callable[..., object], tmp_path: Path) -> 
     assert "modelled: scheduler only" in ended.out
     assert "null: no capture was measured in this recording" in ended.out
     assert re.search(r"predicted saving against vllm: \S+ \S+ a step \(.*95 %\), .* of T, n = \d+ steps", ended.out)
-    assert "measured: not run (--run STEPS measures it)" in ended.out
+    assert "\nnot measured: --run STEPS measures it\n" in ended.out
 
 
 def test_a_recording_of_ours(perf: Callable[..., object]) -> None:

@@ -3,6 +3,7 @@
 import re
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from stepscope.experiments.sizing import run as sizing_run
 from stepscope.experiments.sizing import source as sizing_source
 from stepscope.experiments.sizing.find import SizesRequest, find_sizes
 from stepscope.experiments.sizing.watch import Unwatched
+from stepscope.reports.sizes_text import render_sizes
 from stepscope.runner.devices.calibration import Staircase, load_calibration
 
 AZURE = Path(__file__).resolve().parents[4] / "shared" / "traces" / "azure2023_conv.csv"
@@ -112,6 +114,21 @@ def test_on_the_cpu_the_forward_s_host_time_is_compared(spec):
     found = find_sizes(SizesRequest(path=spec, run=4, budget=4, device="cpu"))
     assert found.measured[0].steps == 4
     assert found.measured_as == "on cpu, host time of the forward, which is computed there"
+
+
+def test_steps_that_ran_without_times_are_not_called_not_run(spec, monkeypatch):
+    # GIVEN a device that waited for the host in every step
+    times = sizing_run.BothLists.times
+
+    def without(both):
+        both.clock = SimpleNamespace(time_ns=lambda noted: None)
+        return times(both)
+
+    monkeypatch.setattr(sizing_run.BothLists, "times", without)
+    found = find_sizes(SizesRequest(path=spec, run=4, budget=4, device="cpu"))
+    # THEN what happened is told, once
+    why = "4 steps were run, and no forward has a time: the device waited for the host in each"
+    assert re.findall("^.*measured: .*$", render_sizes(found), re.MULTILINE) == [f"not measured: {why}"]
 
 
 class Impatient(Unwatched):
