@@ -17,6 +17,7 @@ from .tables import Process, TableSource, counted_steps, gather, ints, nullable,
 
 HOST_PHASES = ("preprocess", "forward", "sample", "between_steps")
 DEVICE_FIGURES = ("span_ns", "starved_ns", "busy_ns")
+STEP_KINDS = ("prefill", "mixed", "decode")
 CLOSING_LIMIT = 0.01
 QUANTILES = {"n": "Int64", "p10_ns": "Int64", "p50_ns": "Float64", "p90_ns": "Int64"}
 SHARED_COLUMNS = {"name": "string", **QUANTILES, "share": "Float64"}
@@ -132,6 +133,20 @@ def phase_summary(recording: TableSource) -> PhaseSummary:
         closing_share=float((closing <= CLOSING_LIMIT).mean()) if len(closing) else None,
         covered=_covered(counted),
     )
+
+
+def step_kinds(recording: TableSource) -> dict[str, int]:
+    """Counted steps by what they compute: prefill (of prompts alone), mixed and decode. Kinds that none is of are left
+    out, and so are steps that do not say."""
+    found = dict.fromkeys(STEP_KINDS, 0)
+    for process in processes(recording):
+        steps = process.counted("steps")
+        (prefill, knows_prefill), (decode, knows_decode) = steps.ints("num_prefill"), steps.ints("num_decode")
+        known = knows_prefill & knows_decode
+        prompts, tokens = known & (prefill > 0), known & (decode > 0)
+        for kind, own in zip(STEP_KINDS, (prompts & ~tokens, prompts & tokens, tokens & ~prompts), strict=True):
+            found[kind] += int(own.sum())
+    return {kind: steps for kind, steps in found.items() if steps}
 
 
 def _covered(counted: pd.DataFrame) -> Number | None:

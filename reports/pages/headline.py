@@ -7,7 +7,7 @@ from typing import Any
 from ...analysis.phases import CLOSING_LIMIT
 from ...analysis.speculation import Speculation
 from ..document import Answer, Cell, Missing, Section
-from ..formatting import duration, percent, significant
+from ..formatting import count, duration, percent, significant
 from ..views.phases import PhaseView
 from ..views.recording import RecordingView
 from . import buffers, copies, padding
@@ -61,7 +61,7 @@ def phase_words(view: PhaseView) -> str:
     period = "" if view.step_ns is None else f"A step takes {duration(view.step_ns)} ({view.step_words}). "
     head = f"{period}Median host time of a step, and in brackets the share of the sum of all periods: {parts}."
     beside = f"{_range_words(view)}{_overlap_words(view)}{_tail_words(view)}"
-    return f"{head}{_open_words(view)}{_ragged_words(known)}{beside}"
+    return f"{head}{_open_words(view)}{_kinds_words(view, known)}{_ragged_words(known)}{beside}"
 
 
 def _open_words(view: PhaseView) -> str:
@@ -72,6 +72,22 @@ def _open_words(view: PhaseView) -> str:
     if covered < 1:
         return f" The other {percent(1 - covered)} of the time lies in no phase."
     return f" Together that is {percent(covered)} of the time: phases nest, which they must not, and count twice."
+
+
+def _kinds_words(view: PhaseView, known: list[dict[str, Any]]) -> str:
+    """Why medians do not add up where the phases of each step do, and steps are of several kinds."""
+    covered, period = view.summary.covered, view.period_p50_ns
+    closes = covered is not None and abs(covered - 1) <= CLOSING_LIMIT
+    if len(view.kinds) < 2 or not closes or not period:
+        return ""
+    together = sum(row["p50_ns"] for row in known) / period
+    if abs(together - 1) <= CLOSING_LIMIT:
+        return ""
+    kinds = ", ".join(f"{count(steps)} {kind}" for kind, steps in view.kinds.items())
+    return (
+        f" These medians add up to {percent(together)} of the median period: counted steps are of several kinds"
+        f" ({kinds}), and the median of one phase lies in other steps than that of another."
+    )
 
 
 def _ragged_words(known: list[dict[str, Any]]) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.pace import most_in_flight, recorded_pace_ns
-from ...analysis.phases import HOST_PHASES, PhaseSummary, phase_steps, phase_summary
+from ...analysis.phases import HOST_PHASES, PhaseSummary, phase_steps, phase_summary, step_kinds
 from ...analysis.stats import Number, mean, median, quantile
 from ...analysis.tables import LongArray, Process, TableSource, ints, processes
 from ..decimation import keep_extremes
@@ -30,6 +30,7 @@ class PhaseView:
     whole       a row a column of WHOLE: name, n, p10_ns, p50_ns, p90_ns over the counted steps that have it
     course      steps of the chart over time, decimated, extremes kept: step, period_ns, counted, num_tokens, phases
     num_steps   recorded steps in all
+    kinds       counted steps by what they compute (`analysis.phases.step_kinds`)
     """
 
     summary: PhaseSummary
@@ -42,6 +43,7 @@ class PhaseView:
     whole: tuple[dict[str, object], ...]
     course: pd.DataFrame
     num_steps: int
+    kinds: dict[str, int]
     pace_ns: Number | None = None
 
     @property
@@ -68,7 +70,7 @@ def gather_phases(recording: TableSource) -> PhaseView:
         period_max_ns=int(period.max()) if len(period) else None,
         latency_p50_ns=median(_counted(recording, "latency_ns")),
         whole=tuple(_quantiles(name, _counted(recording, name)) for name in WHOLE),
-        course=_course(recording, steps), num_steps=len(steps),
+        course=_course(recording, steps), num_steps=len(steps), kinds=step_kinds(recording),
         pace_ns=recorded_pace_ns(recording) if most_in_flight([recording]) > 1 else None,
     )
 

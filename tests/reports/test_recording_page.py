@@ -67,6 +67,31 @@ def test_phases_that_do_not_add_up_are_told_in_the_answer(recordings, factor, wo
     assert words in told if words else "of the time" not in told
 
 
+def test_medians_over_several_kinds_of_step_that_do_not_add_up_are_explained(recordings):
+    # GIVEN five counted steps of 1 ms: two of prompts, which forward for 2 ms more, and one that samples for 2 ms more
+    recording = recordings(6)
+    phases, steps = recording.tables["phases"], recording.tables["steps"]
+    steps["num_decode"] = 1
+    for slow, phase in (([2, 4], "forward"), ([5], "sample")):
+        phases.loc[phases["step"].isin(slow) & (phases["name"] == phase), "host_ns"] += 2_000_000
+        steps.loc[steps["step"].isin(slow), "period_ns"] += 2_000_000
+    assert "add up to" not in phase_words(gather_phases(recording))  # of one kind
+    # WHEN they are of several kinds THEN that stands beside the medians, in each format
+    steps["num_prefill"] = steps["step"].isin([2, 4, 5]).astype("Int64")
+    steps.loc[steps["step"].isin([2, 4]), "num_decode"] = 0
+    why = (
+        "These medians add up to 33.3 % of the median period: counted steps are of several kinds (2 prefill, 1 mixed,"
+        " 2 decode), and the median of one phase lies in other steps than that of another."
+    )
+    for format_ in ("text", "md", "html"):
+        told = re.sub(r"</?span[^>]*>", "", render(recording, format_, name="x"))
+        assert why in " ".join(told.split())
+    # AND where the medians add up, or a kind is not known, there is nothing to say
+    assert "add up to" not in phase_words(gather_phases(recordings(6)))
+    steps["num_prefill"] = pd.array([None] * len(steps), dtype="Int64")
+    assert "add up to" not in phase_words(gather_phases(recording))
+
+
 def test_the_largest_range_is_that_of_a_usual_step_and_one_wherever_it_is_told(recordings):
     # GIVEN steps whose largest range is build_indices (120 us), a slow step in update_states, and a range of 250 us
     # that one step has
