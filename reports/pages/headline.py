@@ -13,7 +13,7 @@ from ..views.recording import RecordingView
 from . import buffers, copies, padding
 from .cells import number, records
 from .gaps import bound_words
-from .phases import largest_range_words
+from .phases import busy_unseen, largest_range_words
 
 _SKEWED = 1.25
 """A mean period this many times the median is worth a sentence: medians and means then tell different stories."""
@@ -29,10 +29,9 @@ QUESTIONS = (
 def headline_section(view: RecordingView) -> Section:
     """One answer a question; an answer that could not be measured says why."""
     where = f"{phase_words(view.phases)} {bound_words(view.gaps)}"
-    busy = view.meta.reason("phases", "busy_ns") or "no profiler and no model saw it"
     pinned = buffers.headline_words(view.pinned, view.meta.has_device)
     answers = (
-        answer(0, where, (*_phase_figures(view.phases, busy), *_accepted(view.speculation)), "#phases"),
+        answer(0, where, (*_phase_figures(view), *_accepted(view.speculation)), "#phases"),
         answer(1, copies.headline_words(view.copies), copies.headline_figures(view.copies), "#copies"),
         answer(2, pinned, buffers.headline_figures(view.pinned), "#buffers"),
         answer(3, padding.headline_words(view.padding), padding.headline_figures(view.padding), "#padding"),
@@ -124,11 +123,11 @@ def _tail_words(view: PhaseView) -> str:
     return f" A few slow steps pull the mean period up to {duration(mean)}."
 
 
-def _phase_figures(view: PhaseView, unseen: str) -> tuple[tuple[str, Cell], ...]:
-    why = "no counted step has a period"
-    spans = {(row["name"], row["figure"]): row["p50_ns"] for row in records(view.summary.device)}
+def _phase_figures(view: RecordingView) -> tuple[tuple[str, Cell], ...]:
+    own, why, unseen = view.phases, "no counted step has a period", busy_unseen(view.meta)
+    spans = {(row["name"], row["figure"]): row["p50_ns"] for row in records(own.summary.device)}
     return (
-        ("period, p50", number(view.period_p50_ns, "ns", why)), ("period, p99", number(view.period_p99_ns, "ns", why)),
-        ("preprocess, mean", number(view.mean_ns["preprocess"], "ns", "no counted step has the phase")),
+        ("period, p50", number(own.period_p50_ns, "ns", why)), ("period, p99", number(own.period_p99_ns, "ns", why)),
+        ("preprocess, mean", number(own.mean_ns["preprocess"], "ns", "no counted step has the phase")),
         ("device busy in forward, p50", number(spans.get(("forward", "busy_ns")), "ns", unseen)),
     )

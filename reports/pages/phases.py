@@ -7,6 +7,7 @@ from typing import Any
 
 from ...analysis.stats import Number
 from ...analysis.tables import BoolArray, flags, ints, plain
+from ...instrumentation.recording.meta import RecordingMeta
 from ..document import Block, Cell, Chart, Column, Section, Words
 from ..figures.palette import PHASE_COLOURS, RANGE_COLOURS, microseconds
 from ..figures.phases import Share, phases_over_time_figure, shares_figure
@@ -45,6 +46,11 @@ def largest_range_words(view: PhaseView) -> str | None:
     ranges = [row for row in records(view.summary.ranges) if row["share"] is not None and row["p50_ns"]]
     largest = max(ranges, key=lambda row: row["n"] * row["p50_ns"], default=None)
     return f"{largest['name']}, {duration(largest['p50_ns'])}" if largest else None
+
+
+def busy_unseen(meta: RecordingMeta) -> str:
+    """Why it is not known how long the device worked in a phase."""
+    return meta.reason("phases", "busy_ns") or "no profiler and no model saw it"
 
 
 def _closing(view: PhaseView) -> str:

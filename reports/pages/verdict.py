@@ -11,7 +11,7 @@ from ..document import Block, Column, Facts, Quantity, Section, Words
 from ..formatting import count, duration, percent
 from ..views.recording import RecordingView
 from .cells import count_column, percent_column, records, table, us_column
-from .phases import largest_range_words
+from .phases import busy_unseen, largest_range_words
 
 TITLE = "Why a step takes so long, and what to try"
 _BOUND = {
@@ -76,11 +76,19 @@ def _bound_words(view: RecordingView) -> str:
     if bound == "host" and work is not None and work >= _MOSTLY:
         return f"Mostly device work, {percent(work)} of a step; in {of} {_BOUND[bound]}."
     said = [f"{bound.capitalize()}-bound: in {of} {_BOUND[bound]}"]
-    if bound in ("host", "device") and work is not None:
-        said.append(f"device work fills {percent(work)} of a step")
+    if bound in ("host", "device"):
+        said.append(_filled_words(view, work))
     if bound == "device" and not any(own.change.startswith("preprocess") for own in view.advice):
         said.append("a faster host gains little")
     return f"{'; '.join(said)}."
+
+
+def _filled_words(view: RecordingView, work: float | None) -> str:
+    """Spans between events hold the waits as well, so they are no device work."""
+    if work is not None:
+        return f"device work fills {percent(work)} of a step"
+    why = busy_unseen(view.meta) if view.phases.step_ns else "no counted step has a period"
+    return f"how much of a step device work fills was not measured ({why})"
 
 
 _MOSTLY = 0.5

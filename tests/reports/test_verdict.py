@@ -82,7 +82,8 @@ def test_on_a_cpu_the_way_to_a_device_is_that_of_whoever_recorded(recordings, so
           " device work fills 25.0 % of a step."),
     (800, "Mostly device work, 80.0 % of a step; in 100 % of 5 counted steps the device ran dry before the forward and"
           " waited for the host."),
-    (None, "Host-bound: in 100 % of 5 counted steps the device ran dry before the forward and waited for the host. A"),
+    (None, "Host-bound: in 100 % of 5 counted steps the device ran dry before the forward and waited for the host;"
+           " how much of a step device work fills was not measured (nobody profiled the device). A"),
 ])  # fmt: skip
 def test_a_step_that_device_work_fills_is_not_called_host_bound(recordings, busy_us, said) -> None:
     # GIVEN synchronous steps of 1,000 us: before each forward the device waits for the host, however long it works
