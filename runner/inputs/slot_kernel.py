@@ -13,7 +13,10 @@ import torch
 import triton
 import triton.language as tl
 
+from ..shards import Shard
+
 _CHUNK = 1024
+_WHOLE = Shard(0, 1, 1)
 _MOST_PROGRAMS = 8
 """A request's chunks depend on nothing but its boundaries, so they run side by side: 8,192 tokens in one turn."""
 
@@ -22,6 +25,7 @@ _MOST_PROGRAMS = 8
 def _slot_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0913 - a kernel's operands
     query_start_loc, positions, block_table, slots, logits_indices, num_reqs, capacity,
     row_stride: tl.constexpr, block_size: tl.constexpr, chunk: tl.constexpr,
+    rank: tl.constexpr, ranks: tl.constexpr, interleave: tl.constexpr,
 ):  # fmt: skip
     request = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, chunk)
@@ -43,6 +47,9 @@ def _slot_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0913 - a kernel's 
             position = tl.load(positions + flat, mask=live, other=0)
             block = tl.load(row + position // block_size, mask=live, other=0).to(tl.int64)
             slot = tl.where(block == 0, -1, block * block_size + position % block_size)  # the null block keeps nothing
+            if ranks > 1:  # `block_size` is that of all ranks; see shards.Shard
+                own = (block != 0) & (slot // interleave % ranks == rank)
+                slot = tl.where(own, slot // (ranks * interleave) * interleave + slot % interleave, -1)
             tl.store(slots + flat, slot, mask=live)
 
 
@@ -67,10 +74,10 @@ class SlotKernel:
 
     def __init__(
         self, query_start_loc: torch.Tensor, positions: torch.Tensor, block_table: torch.Tensor,
-        outputs: tuple[torch.Tensor, torch.Tensor], block_size: int,
+        outputs: tuple[torch.Tensor, torch.Tensor], block_size: int, shard: Shard = _WHOLE,
     ) -> None:  # fmt: skip
         self._tensors = (query_start_loc, positions, block_table, *outputs)  # an address alone keeps no memory
-        self._last = (outputs[0].numel(), block_table.stride(0), block_size, _CHUNK)
+        self._last = (outputs[0].numel(), block_table.stride(0), block_size, _CHUNK, *shard)
         compiled = compile_slot_kernel(*self._tensors, 0, *self._last)
         self._kernel: Any = compiled or _slot_kernel
         self._operands = tuple(tensor.data_ptr() for tensor in self._tensors) if compiled else self._tensors

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+from stepscope.runner.shards import Shard
 
 SHARED_ORACLE = Path(__file__).resolve().parents[2].parent / "shared" / "oracles" / "runner_cases.json"
 
@@ -25,6 +26,42 @@ def make_step(block_size, block_rows, num_scheduled, num_computed, max_num_token
     }
 
 
+def dealt(block_size, ranks, interleave):
+    """Who gets each token of a block and where it puts it: dealt out like cards, `interleave` at a time."""
+    places, held, rank = [], [0] * ranks, 0
+    while len(places) < block_size * ranks:
+        for _ in range(interleave):
+            places.append((rank, held[rank]))
+            held[rank] += 1
+        rank = (rank + 1) % ranks
+    return places
+
+
+def by_dealing(step, shard):
+    """A rank's slots, in blocks of `block_size` tokens on each rank."""
+    size, slots = step["block_size"], []
+    places = dealt(size, shard.ranks, shard.interleave)
+    for row, (computed, count) in enumerate(zip(step["num_computed"], step["num_scheduled"], strict=True)):
+        for position in range(computed, computed + count):
+            block = step["table"][row][position // len(places)]
+            rank, offset = places[position % len(places)]
+            slots.append(block * size + offset if block and rank == shard.rank else -1)
+    return slots + [-1] * (step["max_num_tokens"] - len(slots))
+
+
+def random_shards(seed, count):
+    """(step, shard) of random worlds; some blocks are null, some past 2^31 slots, some rows without a token."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        ranks, interleave = int(rng.integers(2, 6)), int(rng.choice([1, 2, 3, 4, 8]))
+        size, rows = interleave * int(rng.integers(1, 5)), int(rng.integers(1, 6))
+        scheduled, computed = rng.integers(0, 30, rows).tolist(), rng.integers(0, 50, rows).tolist()
+        width = -(-max(map(sum, zip(scheduled, computed, strict=True))) // (size * ranks)) + 1
+        blocks = rng.integers(0, 2**31, (rows, width)) >> int(rng.choice([0, 20, 28]))
+        step = make_step(size, blocks.tolist(), scheduled, computed, sum(scheduled) + int(rng.integers(1, 5)))
+        yield step, Shard(int(rng.integers(ranks)), ranks, interleave)
+
+
 def by_formula(step):
     slots = []
     for row, (computed, count) in enumerate(zip(step["num_computed"], step["num_scheduled"], strict=True)):
@@ -39,11 +76,24 @@ def oracle_steps(cases):
     return [make_step(*(case["in"][name] for name in names)) for case in cases]
 
 
+def oracle_shards(cases):
+    names = ("cp_rank", "cp_world", "cp_interleave")
+    return [Shard(*(case["in"][name] for name in names)) for case in cases]
+
+
 def recorded_steps():
     """The steps of vLLM's recorded slot mappings, where the file is there."""
     if not SHARED_ORACLE.exists():
         return []
     return oracle_steps(json.loads(SHARED_ORACLE.read_text())["groups"]["slot_mapping"]["cases"])
+
+
+def recorded_shards():
+    """The same with decode context parallelism: (step, shard)."""
+    if not SHARED_ORACLE.exists():
+        return []
+    cases = json.loads(SHARED_ORACLE.read_text())["groups"]["slot_mapping_dcp"]["cases"]
+    return list(zip(oracle_steps(cases), oracle_shards(cases), strict=True))
 
 
 ARTICLE = make_step(4, [[7, 2], [5], [8, 9, 4]], [1, 3, 2], [5, 0, 8], 9)

@@ -9,12 +9,26 @@ import torch
 from stepscope.instrumentation.probe.ledger import Ledger
 from stepscope.runner.devices.cpu import CpuDevice
 from stepscope.runner.inputs.flat_indices import FlatIndexBuilder
+from stepscope.runner.inputs.sharded_slots import ShardedHostMapper, make_sharded_mapper
 from stepscope.runner.inputs.slot_mapping import HostSlotMapper, SlotTensors, make_device_mapper
+from stepscope.runner.shards import Shard, Shards
 
-from .slot_steps import ARTICLE, HUGE, LARGE, NULLS, STEPS, by_formula, make_step, oracle_steps
+from .slot_steps import (
+    ARTICLE,
+    HUGE,
+    LARGE,
+    NULLS,
+    STEPS,
+    by_dealing,
+    by_formula,
+    make_step,
+    oracle_shards,
+    oracle_steps,
+    random_shards,
+)
 
 
-def by_mapper(kind, step):
+def by_mapper(kind, step, shard=None):
     scheduled, computed = (np.asarray(step[name], dtype=np.int32) for name in ("num_scheduled", "num_computed"))
     rows, tokens = scheduled.size, step["max_num_tokens"]
     builder, positions = FlatIndexBuilder(rows, tokens), np.zeros(tokens, dtype=np.int64)
@@ -27,7 +41,9 @@ def by_mapper(kind, step):
     fenced = []
     fence = partial(fenced.append, True)
     slots, logits = (torch.full((size,), 12345, dtype=torch.int64) for size in (tokens, rows))
-    if kind != "host":
+    if shard is not None:
+        slots, mapper = sharded(kind, step, shard, (boundaries, positions, table, slots, logits), fence)
+    elif kind != "host":
         tensors = SlotTensors(*map(torch.from_numpy, (boundaries, positions, table)), slots, logits)
         mapper = make_device_mapper(kind, CpuDevice(Ledger()), tensors, step["block_size"], fence)
     else:
@@ -35,6 +51,18 @@ def by_mapper(kind, step):
     mapper.map(batch, flat, ())
     assert fenced == [True]
     return {"slots": slots.tolist(), "logits": logits.tolist()}
+
+
+def sharded(kind, step, shard, arrays, fence):
+    """The rank's slots, and the mapper that fills them; the host's fills those of all ranks."""
+    boundaries, positions, table, slots, logits = arrays
+    size, shards = step["block_size"] * shard.ranks, Shards(shard.ranks, shard.interleave)
+    if kind != "host":
+        tensors = SlotTensors(*map(torch.from_numpy, (boundaries, positions, table)), slots, logits)
+        return slots, make_sharded_mapper(kind, CpuDevice(Ledger()), tensors, size, fence, shard)
+    every = torch.full((shard.ranks * slots.numel(),), 12345, dtype=torch.int64)
+    mapper = ShardedHostMapper(Shared(every), Shared(logits), size, fence, shards)
+    return every.view(shard.ranks, -1)[shard.rank], mapper
 
 
 class Shared:
@@ -106,3 +134,32 @@ def test_oracle(runner_oracle, kind):
     cases = runner_oracle("slot_mapping")
     for case, step in zip(cases, oracle_steps(cases), strict=True):
         assert by_mapper(kind, step)["slots"] == by_formula(step) == case["out"]
+
+
+# Blocks 7 and 2 of the first request hold 8 tokens: 4 on each of two ranks, two in a row.
+TWO_RANKS = make_step(4, [[7, 2], [5], [0, 3]], [5, 3, 2], [6, 0, 7], 12)
+
+
+@pytest.mark.parametrize("kind", ["triton", "torch", "host"])
+@pytest.mark.parametrize(
+    ("rank", "slots"),
+    [
+        (0, [-1, -1, 8, 9, -1, 20, 21, -1, -1, 12, -1, -1]),
+        (1, [30, 31, -1, -1, 8, -1, -1, 20, -1, -1, -1, -1]),
+    ],
+)
+def test_a_rank_maps_what_it_holds(kind, rank, slots):
+    assert by_mapper(kind, TWO_RANKS, Shard(rank, 2, 2)) == {"slots": slots, "logits": [4, 7, 9]}
+
+
+@pytest.mark.parametrize("kind", ["triton", "torch", "host"])
+def test_tokens_are_dealt_to_ranks(kind):
+    for step, shard in random_shards(3, 40):
+        assert by_mapper(kind, step, shard)["slots"] == by_dealing(step, shard)
+
+
+@pytest.mark.parametrize("kind", ["triton", "torch", "host"])
+def test_decode_context_parallel_oracle(runner_oracle, kind):
+    cases = runner_oracle("slot_mapping_dcp")
+    for case, step, shard in zip(cases, oracle_steps(cases), oracle_shards(cases), strict=True):
+        assert by_mapper(kind, step, shard)["slots"] == by_dealing(step, shard) == case["out"]

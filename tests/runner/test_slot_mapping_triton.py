@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from .slot_steps import STEPS, by_formula, recorded_steps
+from .slot_steps import STEPS, by_dealing, by_formula, random_shards, recorded_shards, recorded_steps
 
 pytest.importorskip("triton")
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -13,7 +13,7 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 pytestmark = pytest.mark.skipif(not (torch.cuda.is_available() or INTERPRETED), reason="see test_triton_interpreted.py")
 
 
-def by_kernel(step):
+def by_kernel(step, shard=None):
     from stepscope.runner.inputs.slot_kernel import SlotKernel
 
     def tensor(values, dtype):
@@ -23,7 +23,8 @@ def by_kernel(step):
     slots = torch.full((step["max_num_tokens"],), 12345, dtype=torch.int64, device=DEVICE)
     logits = torch.zeros(table.shape[0], dtype=torch.int64, device=DEVICE)
     starts, positions = tensor(step["query_start_loc"], torch.int32), tensor(step["positions"], torch.int64)
-    kernel = SlotKernel(starts, positions, table, (slots, logits), step["block_size"])
+    of_rank = () if shard is None else (step["block_size"] * shard.ranks, shard)
+    kernel = SlotKernel(starts, positions, table, (slots, logits), *of_rank or (step["block_size"],))
     kernel(len(step["query_start_loc"]) - 1, step["query_start_loc"][-1])
     return slots.tolist(), logits.tolist()
 
@@ -32,4 +33,11 @@ def by_kernel(step):
 def test_the_kernel_follows_the_formula(step):
     slots, logits = by_kernel(step)
     assert slots == by_formula(step)
+    assert logits == [max(end - 1, 0) for end in step["query_start_loc"][1:]]
+
+
+@pytest.mark.parametrize(("step", "shard"), [*random_shards(11, 12), *recorded_shards()])
+def test_the_kernel_deals_tokens_to_ranks(step, shard):
+    slots, logits = by_kernel(step, shard)
+    assert slots == by_dealing(step, shard)
     assert logits == [max(end - 1, 0) for end in step["query_start_loc"][1:]]
