@@ -53,6 +53,6 @@ def plain(config: RunnerConfig) -> RunnerConfig:
     defaults = RunnerConfig()
     kept = (
         "max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_size", "num_blocks", "table_width",
-        "kv_groups", "kernel_block_size", "model", "model_seed", "attention",
+        "kv_groups", "kernel_block_size", "dcp", "dcp_interleave", "model", "model_seed", "attention",
     )  # fmt: skip
     return dataclasses.replace(defaults, **{name: getattr(config, name) for name in kept})

@@ -13,6 +13,7 @@ from typing import Any, get_args
 from ..errors import UsageError
 from ..runner.config import RunnerConfig
 from ..workloads.case_grammar import parse_case
+from ..workloads.scheduler import SchedulerConfig
 from ..workloads.workload import Workload
 from .axes import full_path
 from .overhead import NUM_SILENT, alternates, counted_steps
@@ -56,7 +57,7 @@ def resolve(tree: Mapping[str, Any], *, elsewhere: bool = False) -> PointSpec:
     """
     spec = parse_point(tree)
     given = tree.get("runner") or {}
-    sizes = {name: given[name] for name in SHARED_SIZES if name in given} | _ahead(spec.runner)
+    sizes = {name: _to_schedule(spec.runner, name) for name in SHARED_SIZES if name in given} | _ahead(spec.runner)
     if "speculative" in given:
         sizes["num_speculative_tokens"] = spec.runner.num_drafts
     device = _device(spec, elsewhere=elsewhere)
@@ -65,8 +66,10 @@ def resolve(tree: Mapping[str, Any], *, elsewhere: bool = False) -> PointSpec:
         spec = dataclasses.replace(spec, runner=dataclasses.replace(spec.runner, model=spec.cost_model))
     steps = measured_steps(spec.measure, device)
     workload = build_workload(spec.workload, sizes, vocab_size=_vocab_size(spec.runner), steps=steps)
-    scheduler = workload.scheduler
-    runner = dataclasses.replace(spec.runner, **{name: getattr(scheduler, name) for name in SHARED_SIZES})
+    if spec.runner.dcp > 1 and "block_size" not in given:  # what would be the block of one rank is that of each
+        sizes["block_size"] = workload.scheduler.block_size * spec.runner.dcp
+        workload = build_workload(spec.workload, sizes, vocab_size=_vocab_size(spec.runner), steps=steps)
+    runner = _with_sizes(spec.runner, workload.scheduler)
     if "model" not in given and device != "cuda":
         runner = dataclasses.replace(runner, model=_small_model(runner, workload, device))
     if "kernel_block_size" not in given:  # a regime that is about kernel blocks says how large they are
@@ -83,6 +86,19 @@ def resolve(tree: Mapping[str, Any], *, elsewhere: bool = False) -> PointSpec:
     axis = None if spec.measure.interleave is None else full_path(spec.measure.interleave)
     measure = dataclasses.replace(spec.measure, warmup_steps=_warmup_steps(spec.measure, workload), interleave=axis)
     return dataclasses.replace(spec, device=device, runner=runner, measure=measure)
+
+
+def _to_schedule(runner: RunnerConfig, name: str) -> Any:
+    """A shared size as the scheduler counts it: its blocks are those of all ranks together."""
+    return getattr(runner, "scheduler_block_size" if name == "block_size" and runner.dcp > 1 else name)
+
+
+def _with_sizes(runner: RunnerConfig, scheduler: SchedulerConfig) -> RunnerConfig:
+    """The runner with the scheduler's sizes; a block of the scheduler's lies on all ranks."""
+    sizes = {name: getattr(scheduler, name) for name in SHARED_SIZES}
+    if runner.dcp > 1:
+        sizes["block_size"] //= runner.dcp
+    return dataclasses.replace(runner, **sizes)
 
 
 def _device(spec: PointSpec, *, elsewhere: bool) -> DeviceName:
@@ -102,7 +118,7 @@ def _device(spec: PointSpec, *, elsewhere: bool) -> DeviceName:
 
 def workload_of(spec: PointSpec) -> Workload:
     """The workload of a resolved point."""
-    sizes = {name: getattr(spec.runner, name) for name in SHARED_SIZES} | _ahead(spec.runner)
+    sizes = {name: _to_schedule(spec.runner, name) for name in SHARED_SIZES} | _ahead(spec.runner)
     sizes["num_speculative_tokens"] = spec.runner.num_drafts
     steps = measured_steps(spec.measure, spec.device)
     return build_workload(spec.workload, sizes, vocab_size=_vocab_size(spec.runner), steps=steps)
@@ -120,7 +136,7 @@ def _small_model(runner: RunnerConfig, workload: Workload, device: DeviceName) -
     one_group = len(workload.scheduler.groups) == 1
     if not one_group or attention_pairs(workload) <= MICRO_ABOVE_PAIRS:
         return runner.model
-    return "micro-256" if device == "sim" else "micro"
+    return "micro-256" if device == "sim" and runner.dcp == 1 else "micro"
 
 
 def measured_steps(measure: MeasureSpec, device: DeviceName) -> int | None:

@@ -18,6 +18,7 @@ from ..instrumentation.recording.meta import Diagnostic, RecordingMeta, SweepKey
 from ..instrumentation.recording.reader import Recording
 from ..instrumentation.recording.writer import RecordingWriter
 from ..instrumentation.telemetry import TelemetrySampler
+from ..runner.config import RunnerConfig
 from ..runner.devices import make_device
 from ..runner.devices.base import Device
 from ..runner.devices.calibration import load_calibration
@@ -181,6 +182,7 @@ class Session:
             writer.write({"calibration": [(None, *row) for row in self._hook.overhead.rows(meta.environment)]})
         said = (*self.probe.diagnostics(), *device.diagnostics(), *self._sampler.diagnostics())
         notes = [Diagnostic(*note) for note in said]
+        notes += _rank_notes(spec.runner, device)
         notes += graph_notes(device.captures, self.runner.executor.uncaptured)
         if meta.environment["pin_memory"] and not device.pinned:
             notes.append(Diagnostic("buffers", "memory", device.pinned_reason))
@@ -206,6 +208,16 @@ def _calibration(spec: PointSpec, device: Device, meta: RecordingMeta) -> list[C
     if device.modelled:
         return calibration_rows(load_calibration(spec.calibration), spec.cost_model)
     return capture_rows(device.captures, meta.environment)
+
+
+def _rank_notes(runner: RunnerConfig, device: Device) -> list[Diagnostic]:
+    """Whose rows these are where one process does the work of several ranks."""
+    if runner.dcp == 1:
+        return []
+    reason = f"the {runner.dcp} ranks of dcp ran side by side in this process: rows are all theirs, no collective ran"
+    if device.modelled:
+        reason += "; the forward is charged as attention over one cache, neither cut nor merged"
+    return [Diagnostic("spans", "rank", reason)]
 
 
 def _own_costs(

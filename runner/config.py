@@ -44,6 +44,11 @@ class RunnerConfig:
     kv_groups               what each KV cache group keeps: "full", "window=128" or "state", each with "/32" behind it
                             for a block size of its own; in the order of a request's block lists
     kernel_block_size       tokens a block as kernels see it; None is the manager's, which must be a multiple
+    dcp                     ranks of decode context parallelism: each holds `block_size` tokens of every block, so a
+                            block of the scheduler's has dcp times as many. The ranks live side by side in one process
+                            and one device does their work in turn: tokens, tables, slots and lengths are theirs, and
+                            no collective is run or charged
+    dcp_interleave          tokens in a row that lie on one rank
     token_handoff           "sync" brings a step's tokens to the host before the next begins; otherwise two steps are in
                             flight and a token enters the next step on the device: "async_slice" by one copy where all
                             rows are where they were (else the host waits for it), "async_scatter" by a map of rows,
@@ -67,6 +72,8 @@ class RunnerConfig:
     table_width: int | None = None
     kv_groups: tuple[str, ...] = ("full",)
     kernel_block_size: int | None = None
+    dcp: int = 1
+    dcp_interleave: int = 1
     model: str = "tiny"
     model_seed: int = 0
     batch_state: BatchState = "persistent"
@@ -101,6 +108,11 @@ class RunnerConfig:
     def num_drafts(self) -> int:
         """Most drafts that a request brings to a step, 0 without speculation."""
         return 0 if isinstance(self.speculative, str) else max(0, self.speculative)
+
+    @property
+    def scheduler_block_size(self) -> int:
+        """Tokens of a block of all ranks together, which is what a scheduler hands out."""
+        return self.block_size * self.dcp
 
     @property
     def decode_query_len(self) -> int:

@@ -111,7 +111,7 @@ class Executor:
         """Metadata of a step without a request, in the shape that `key` runs and at the addresses that steps use."""
         tokens = key.tokens
         rows = min(tokens, containers.seq_lens.numel()) if key.rows is None else key.rows
-        groups = [GroupTensors(group.block_table[:rows], group.slots[:tokens]) for group in containers.groups]
+        groups = [GroupTensors(group.block_table[:rows], group.slots[..., :tokens]) for group in containers.groups]
         common = CommonAttentionMetadata(
             num_reqs=rows,
             num_actual_reqs=0,

@@ -12,20 +12,29 @@ from ..errors import UsageError
 from ..workloads.scheduler.block_pool import NULL_BLOCK as NULL_BLOCK
 from ..workloads.scheduler.groups import GroupSpec, parse_groups
 from .config import RunnerConfig
+from .shards import WHOLE, Shards
 
 
 @dataclass(frozen=True, slots=True)
 class KVGroup:
     """One group. The scheduler speaks of manager blocks; tables, slots and kernels of kernel blocks.
 
-    block_size, kernel_block_size  tokens a manager block and a kernel block; the first is a multiple of the second
+    block_size, kernel_block_size  tokens a manager block and a kernel block, those of all ranks; the first is a
+        multiple of the second
     slack  tokens that a step may turn out to have counted too many: drafts in flight that are rejected
+    shards  how blocks are cut among the ranks of decode context parallelism
     """
 
     spec: GroupSpec
     block_size: int
     kernel_block_size: int
     slack: int = 0
+    shards: Shards = WHOLE
+
+    @property
+    def rank_block_size(self) -> int:
+        """Tokens of a kernel block that lie on one rank."""
+        return self.kernel_block_size // self.shards.ranks
 
     @property
     def ratio(self) -> int:
@@ -73,7 +82,8 @@ def _resolve(config: RunnerConfig, spec: GroupSpec) -> KVGroup:
             f"kernel_block_size: {kernel_size} does not divide the block size {block_size};"
             " a manager block is a whole number of kernel blocks"
         )
-    return KVGroup(spec, block_size, kernel_size, config.num_drafts)
+    shards = Shards(config.dcp, config.dcp_interleave)
+    return KVGroup(spec, block_size * config.dcp, kernel_size * config.dcp, config.num_drafts, shards)
 
 
 def map_to_kernel_blocks(block_ids: npt.ArrayLike, ratio: int) -> npt.NDArray[np.int32]:

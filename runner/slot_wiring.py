@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -13,6 +13,7 @@ from .config import RunnerConfig
 from .devices.base import Device
 from .inputs.copy_ordering import CopyOrdering
 from .inputs.prepare import DeviceTensors, InputBuffers
+from .inputs.sharded_slots import ShardedHostMapper, make_sharded_mapper
 from .inputs.slot_mapping import (
     PAD_SLOT,
     GroupMappers,
@@ -65,13 +66,33 @@ def _on_the_device(site: SlotSite, staged: InputBuffers, number: int) -> tuple[S
     mappers: list[SlotMapper] = []
     groups: list[GroupTensors] = []
     for group, table in zip(site.tables.groups, site.tables.device.pools[number].tables, strict=True):
-        slots = device.empty((config.max_num_batched_tokens,), torch.int64).fill_(PAD_SLOT)
+        slots = device.empty(slots_shape(config, group), torch.int64).fill_(PAD_SLOT)
         groups.append(GroupTensors(table, slots))
-        if group.has_slots:
+        if group.shards.ranks > 1:
+            mappers += _of_ranks(site, group, SlotTensors(starts, positions, table, slots, last))
+        elif group.has_slots:
             fence = _no_fence if mappers else site.ordering.before_readers
             operands = SlotTensors(starts, positions, table, slots, last)
             mappers.append(make_device_mapper(config.slot_mapping, device, operands, group.kernel_block_size, fence))
     return _one(mappers), DeviceTensors(tuple(groups), last)
+
+
+def _of_ranks(site: SlotSite, group: KVGroup, together: SlotTensors) -> list[SlotMapper]:
+    """A launch for each rank, one behind the other, into its row of the slots."""
+    config, ordering = site.config, site.ordering
+    return [
+        make_sharded_mapper(
+            config.slot_mapping, site.device, replace(together, slots=slots), group.kernel_block_size,
+            _no_fence if shard.rank else ordering.before_readers, shard,
+        )
+        for shard, slots in zip(group.shards, together.slots, strict=True)
+    ]  # fmt: skip
+
+
+def slots_shape(config: RunnerConfig, group: KVGroup) -> tuple[int, ...]:
+    """Of a group's slots: [T], or [ranks, T]."""
+    ranks, tokens = group.shards.ranks, config.max_num_batched_tokens
+    return (tokens,) if ranks == 1 else (ranks, tokens)
 
 
 def _on_the_host(site: SlotSite) -> tuple[SlotMapper, tuple[DeviceTensors, ...]]:
@@ -81,10 +102,14 @@ def _on_the_host(site: SlotSite) -> tuple[SlotMapper, tuple[DeviceTensors, ...]]
     mappers: list[SlotMapper] = []
     slots: list[StagedBuffer] = []
     for index in site.keeping:
-        buffer = site.buffers.buffer(numbered("slot_mapping", index), tokens, torch.int64, stream=stream)
+        shards = site.tables.groups[index].shards
+        buffer = site.buffers.buffer(numbered("slot_mapping", index), shards.ranks * tokens, torch.int64, stream=stream)
         fence = site.ordering.before_readers if index == site.keeping[-1] else _no_fence
         block_size = site.tables.groups[index].kernel_block_size
-        mappers.append(HostSlotMapper(buffer, None if mappers else last, block_size, fence, group=index))
+        if shards.ranks > 1:
+            mappers.append(ShardedHostMapper(buffer, last, block_size, fence, shards))
+        else:
+            mappers.append(HostSlotMapper(buffer, None if mappers else last, block_size, fence, group=index))
         slots.append(buffer)
     copied = dict(zip(site.keeping, slots, strict=True))
     tensors = tuple(
@@ -97,7 +122,11 @@ def _on_the_host(site: SlotSite) -> tuple[SlotMapper, tuple[DeviceTensors, ...]]
 def _group_tensors(site: SlotSite, copied: dict[int, StagedBuffer], number: int) -> list[GroupTensors]:
     tables = site.tables.device.pools[number].tables
     return [
-        GroupTensors(table, copied[index].gpus[number] if group.has_slots else _no_slots(site, group))
+        GroupTensors(
+            table,
+            copied[index].gpus[number].view(slots_shape(site.config, group)) if group.has_slots
+            else _no_slots(site, group),
+        )
         for index, (group, table) in enumerate(zip(site.tables.groups, tables, strict=True))
     ]
 

@@ -39,6 +39,36 @@ RULES = (
         "kernel_block_size: {c.kernel_block_size} is below 1; a kernel's block holds at least one token",
     ),
     Rule(lambda c: c.num_blocks < 2, "num_blocks: {c.num_blocks} is below 2; block 0 is the null block"),
+    Rule(lambda c: c.dcp < 1, "dcp: {c.dcp} is below 1; 1 rank is decode context parallelism off"),
+    Rule(lambda c: c.dcp_interleave < 1, "dcp_interleave: {c.dcp_interleave} is below 1; a rank's turn has a token"),
+    Rule(
+        lambda c: c.dcp == 1 and c.dcp_interleave != 1,
+        "dcp_interleave: {c.dcp_interleave} means nothing with dcp 1, where one rank holds every token; use 1",
+    ),
+    Rule(
+        lambda c: c.kernel_block_size is None and c.block_size % c.dcp_interleave != 0,
+        "dcp_interleave: {c.dcp_interleave} does not divide block_size = {c.block_size}; a turn that ends in another"
+        " block would be two; use a divisor",
+    ),
+    Rule(
+        lambda c: c.kernel_block_size is not None and c.kernel_block_size % c.dcp_interleave != 0,
+        "dcp_interleave: {c.dcp_interleave} does not divide kernel_block_size = {c.kernel_block_size}; a turn that ends"
+        " in another block would be two; use a divisor",
+    ),
+    Rule(
+        lambda c: c.scheduler_block_size > _MOST,
+        "dcp: a block of {c.block_size} tokens on each of {c.dcp} ranks passes 2147483647, the most that 32-bit"
+        " lengths can say; use fewer ranks",
+    ),
+    Rule(
+        lambda c: c.dcp > 1 and c.kv_groups != ("full",),
+        "kv_groups: {c.kv_groups} with dcp {c.dcp}: a window begins elsewhere in each rank's part of the keys, and a"
+        " state is not cut at all; use full alone, or dcp 1",
+    ),
+    Rule(
+        lambda c: c.dcp > 1 and c.attention == "triton",
+        "attention: triton with dcp {c.dcp}: its kernels keep no log-sum-exp that ranks could be merged by; use torch",
+    ),
     Rule(
         lambda c: c.max_num_batched_tokens < 1,
         "max_num_batched_tokens: {c.max_num_batched_tokens} is below 1; a step needs a token",

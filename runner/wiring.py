@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ..errors import UsageError
 from ..instrumentation.capture_sizes import Sizes
 from ..instrumentation.probe.api import ProbeLike
 from ..instrumentation.probe.ledger import Ledger
@@ -88,7 +89,8 @@ def build_stages(site: Site) -> Stages:
     )
     slot_site = SlotSite(config, device, buffers, ordering, tables, site.rows)
     inputs = _preparation(site, slot_site, small, flight)
-    backend = make_attention(config.attention, device, config.graph_mode, resolve_config(config.model).reach)
+    reach, shards = resolve_config(config.model).reach, tables.groups[0].shards
+    backend = make_attention(config.attention, device, config.graph_mode, reach, shards)
     model = load_model(
         config.model, config.model_seed, device, attention=backend.name, max_positions=config.max_model_len
     )
@@ -122,8 +124,16 @@ def build_block_tables(site: Site, buffers: BufferFactory, ordering: CopyOrderin
 
 
 def layer_specs(groups: Sequence[KVGroup], model: ModelConfig) -> tuple[LayerSpec, ...]:
-    """Where each layer's blocks are and what it sees: its own window, or, in a model without windows, its group's."""
+    """Where each layer's blocks are and what it sees: its own window, or, in a model without windows, its group's.
+
+    Raises UsageError where no group keeps enough for a layer, and for windows where blocks are cut among ranks.
+    """
     chosen = assign_layers(groups, model.windows, model.num_hidden_layers)
+    if model.windows is not None and any(group.shards.ranks > 1 for group in groups):
+        raise UsageError(
+            f"dcp: {groups[0].shards.ranks} ranks with a model of sliding windows: a window begins elsewhere in each"
+            " rank's part of the keys; use dcp 1, or a model whose layers see all"
+        )
     windows = model.windows or tuple(groups[index].window for index in chosen)
     return tuple(LayerSpec(group, window) for group, window in zip(chosen, windows, strict=True))
 
@@ -133,7 +143,7 @@ def table_width(config: RunnerConfig, group: KVGroup) -> int:
     blocks = group.blocks_for(config.max_model_len)
     if not group.has_slots:
         return blocks
-    return config.table_width or aligned_width(blocks, group.kernel_block_size)
+    return config.table_width or aligned_width(blocks, group.rank_block_size)
 
 
 def small_fields(config: RunnerConfig, rows: int) -> list[Field]:

@@ -13,7 +13,7 @@ _NAMES = {"gpu_name": "gpu", "gpu_driver": "driver", "gpu_mig": "mig"}
 _TRIED = ("python", "torch", "triton", "engine", "cuda")
 """What two arms may differ in, because it may be what is being compared (another interpreter)."""
 RUNNER_WORK = (
-    "model", "model_seed", "kv_groups", "block_size", "max_num_seqs", "max_num_batched_tokens", "max_model_len",
+    "model", "model_seed", "kv_groups", "block_size", "dcp", "max_num_seqs", "max_num_batched_tokens", "max_model_len",
     "speculative", "acceptance", "ngram_min", "ngram_max",
 )  # fmt: skip
 """Of the runner: what is computed, not how. Other work, unless a `set:` names it as what is compared."""

@@ -70,7 +70,8 @@ def _fill_group(
         table[row, :count] = group.ratio + (taken + np.arange(count)) % ((num_blocks - 1) * group.ratio)
         taken += count
     slots = table[owner, positions // size] * size + positions % size
-    tensors.slots[: slots.size].copy_(torch.from_numpy(slots))
+    for shard, own in zip(group.shards, tensors.slots.view(group.shards.ranks, -1), strict=True):
+        own[: slots.size].copy_(torch.from_numpy(shard.slots(slots)))
     tensors.block_table[: lens.size].copy_(torch.from_numpy(table))
 
 

@@ -35,7 +35,7 @@ def device_views(inputs: StepInputs, rows: int, tokens: int) -> DeviceViews:
     return DeviceViews(
         query_start_loc=inputs.query_start_loc_gpu[: rows + 1],
         seq_lens=inputs.seq_lens_gpu[:rows],
-        groups=tuple(GroupTensors(group.block_table[:rows], group.slots[:tokens]) for group in inputs.groups),
+        groups=tuple(GroupTensors(group.block_table[:rows], group.slots[..., :tokens]) for group in inputs.groups),
         positions=inputs.positions_gpu[:tokens],
     )
 

@@ -8,29 +8,41 @@ from ...errors import UsageError
 from ..config import AttentionSwitch, GraphModeSwitch
 from ..devices.base import Device
 from ..dispatch_rules import supported_mode
+from ..shards import WHOLE, Shards
 from .metadata import AttentionBackend
 
 
 def make_attention(
-    switch: AttentionSwitch, device: Device, graph_mode: GraphModeSwitch = "none", reach: int | None = None
-) -> AttentionBackend:
-    """The backend behind the switch. `auto`: Triton on a GPU (the reference would synchronise), else torch.
+    switch: AttentionSwitch, device: Device, graph_mode: GraphModeSwitch = "none", reach: int | None = None,
+    shards: Shards = WHOLE,
+) -> AttentionBackend:  # fmt: skip
+    """The backend behind the switch. `auto`: Triton on a GPU (the reference would synchronise), else torch; torch
+    wherever `shards` cut the keys among ranks.
 
     `reach` is the model's (`ModelConfig`). Raises UsageError for full graphs of a backend that synchronises (between
-    pieces of a graph it may), and for Triton where neither a GPU nor its interpreter runs it, or with a `reach`.
+    pieces of a graph it may), for Triton where neither a GPU nor its interpreter runs it, or with a `reach`, and for
+    ranks with a `reach`.
     """
-    on_gpu = device.tensor_device.type == "cuda"
+    on_gpu, sharded = device.tensor_device.type == "cuda", shards.ranks > 1
     if switch == "triton" and not on_gpu and os.environ.get("TRITON_INTERPRET") != "1":
         raise UsageError(
             "attention: triton needs a GPU; use attention=auto, or set TRITON_INTERPRET=1 for its interpreter, whose"
             " results are right and whose times mean nothing"
         )
-    if switch == "torch" and on_gpu and graph_mode.startswith("full"):
+    if (switch == "torch" or sharded) and on_gpu and graph_mode.startswith("full"):
         left = supported_mode(graph_mode, piecewise=True, support="never")
         raise UsageError(
             f"attention: torch waits for the GPU within a forward, which graph_mode {graph_mode} cannot capture;"
-            f" use attention=triton, or graph_mode={left}"
+            f" use {'dcp=1' if sharded else 'attention=triton'}, or graph_mode={left}"
         )
+    if sharded:
+        if reach is not None:
+            raise UsageError(
+                f"model: one that looks back at {reach} positions does so in one cache; name another one, or use dcp=1"
+            )
+        from .sharded import ShardedAttention
+
+        return ShardedAttention(shards)
     if switch == "triton" or (switch == "auto" and on_gpu):
         if reach is not None:
             raise UsageError(

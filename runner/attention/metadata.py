@@ -17,7 +17,7 @@ class CommonAttentionMetadata:
     query_start_loc  [R' + 1] int32, never decreasing: the tail repeats Q
     seq_lens         [R'] int32, 0 for padding rows
     block_table      [R', width] int32, the null block 0 for padding rows
-    slot_mapping     [Q'] int64, -1 for padding tokens
+    slot_mapping     [Q'] int64, -1 for padding tokens; [ranks, Q'] with decode context parallelism
     positions        [Q'] int64
     is_prefilling    [R'] bool on the host, False for padding rows whatever the stale row says
     uniform          every row that ever comes in this shape has one token: a backend may choose a decode kernel by it,

@@ -20,7 +20,8 @@ class GroupTensors:
     """The device tensors of one KV cache group, at fixed addresses and full capacity.
 
     block_table [max_num_seqs, width] int32, kernel blocks, null block behind each row's blocks
-    slots       [max_num_batched_tokens] int64, -1 behind Q; all -1 in a group whose tokens have no slots
+    slots       [max_num_batched_tokens] int64, -1 behind Q; all -1 in a group whose tokens have no slots; with decode
+                context parallelism [ranks, max_num_batched_tokens], each rank's own, -1 where another one has it
     """
 
     block_table: torch.Tensor

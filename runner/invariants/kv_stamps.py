@@ -16,7 +16,7 @@ from ...workloads.step import StepDelta
 from ..inputs.step_inputs import IntArray, LongArray
 from ..kv_groups import KVGroup
 from .truth import IN_FLIGHT, RequestTruth
-from .view import StepView, host
+from .view import StepView, host, slots_of
 
 Chain = npt.NDArray[np.uint64]
 _NOBODY, _PADDING = -1, -2
@@ -142,7 +142,7 @@ class KVStamps:
 
     def _write(self, view: StepView, group: int, positions: LongArray, rows: _Rows) -> None:
         """As the forward does: whatever has a slot is written, padding too."""
-        slots = host(view.inputs.groups[group].slots)
+        slots = slots_of(view, group)
         cells = self._cells[self._groups[group].block_size]
         cells.reach(slots)
         stray = slots[view.inputs.num_tokens :]

@@ -6,7 +6,8 @@ import numpy as np
 
 from ..inputs.step_inputs import LongArray
 from ..kv_groups import NULL_BLOCK
-from .view import StepView, host
+from ..shards import TWO_SLOTS
+from .view import StepView, host, slots_of
 
 
 def slot_ownership(view: StepView) -> str | None:
@@ -23,7 +24,7 @@ def slot_ownership(view: StepView) -> str | None:
 
 
 def _slot_fault(view: StepView, group: int) -> str | None:
-    slots = host(view.inputs.groups[group].slots)
+    slots = slots_of(view, group)
     count = view.inputs.num_tokens
     if not view.groups[group].has_slots:
         return "a state group has slots" if (slots != -1).any() else None
@@ -59,7 +60,9 @@ def _expected_slots(view: StepView, group: int) -> LongArray:
 
 
 def _describe(view: StepView, group: int, token: int, wanted: LongArray) -> str:
-    slot = int(host(view.inputs.groups[group].slots)[token])
+    slot = int(slots_of(view, group)[token])
+    if slot == TWO_SLOTS:
+        return f"token {token} of {_owner(view, token)!r} lies on two ranks"
     block = slot // view.groups[group].block_size
     named = zip(view.inputs.req_ids, view.truths, strict=True)
     owners = [req_id for req_id, truth in named if block in truth.blocks[group]]

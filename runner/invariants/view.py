@@ -80,6 +80,11 @@ def host(tensor: torch.Tensor) -> npt.NDArray[Any]:
     return array
 
 
+def slots_of(view: StepView, group: int) -> LongArray:
+    """[T] a group's slots on the device, those of all ranks as slots of the whole (see `shards`)."""
+    return view.groups[group].shards.whole(host(view.inputs.groups[group].slots))
+
+
 def first_difference(got: npt.NDArray[Any], wanted: npt.NDArray[Any], what: str) -> str | None:
     """None when equal, else one line with the first index that differs."""
     if got.shape != wanted.shape:

@@ -14,7 +14,10 @@ from .config import ModelConfig
 
 @dataclass(frozen=True, slots=True)
 class LayerKV:
-    """Keys and values of one layer, each [num_blocks, block_size, kv_heads, head_dim]. Block 0 is the null block."""
+    """Keys and values of one layer, each [num_blocks, block_size, kv_heads, head_dim]. Block 0 is the null block.
+
+    With decode context parallelism [ranks, num_blocks, ...]: the shards of all ranks, side by side.
+    """
 
     key: torch.Tensor
     value: torch.Tensor
@@ -53,11 +56,13 @@ def allocate_group_caches(
         taken[index] += 1
         key = (group.block_size, place)
         if key not in memories:
-            memories[key] = _layer(device, config, num_blocks * group.ratio, group.kernel_block_size)
+            memories[key] = _layer(device, config, num_blocks * group.ratio, group)
         layers.append(memories[key])
     return KVCache(tuple(layers), num_blocks)
 
 
-def _layer(device: Device, config: ModelConfig, num_blocks: int, block_size: int) -> LayerKV:
-    shape = (num_blocks, block_size, config.num_key_value_heads, config.head_dim)
+def _layer(device: Device, config: ModelConfig, num_blocks: int, group: KVGroup) -> LayerKV:
+    shape: tuple[int, ...] = (num_blocks, group.rank_block_size, config.num_key_value_heads, config.head_dim)
+    if group.shards.ranks > 1:
+        shape = (group.shards.ranks, *shape)
     return LayerKV(device.empty(shape, config.torch_dtype), device.empty(shape, config.torch_dtype))

@@ -26,9 +26,11 @@ def test_long_prompts_are_computed_by_less(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(resolving, "_check_device", lambda *_: None)
     fixed = {"num_requests": 32, "prompt": {"kind": "fixed", "value": 8192}, "output": {"kind": "fixed", "value": 1}}
 
-    def model(device: str) -> str:
-        return resolve({"workload": {"generator": fixed}, "device": device}).runner.model
+    def model(device: str, **runner: int) -> str:
+        return resolve({"workload": {"generator": fixed}, "device": device, "runner": runner}).runner.model
 
     # THEN a device that goes by costs takes the one that looks back at little, and one that measures takes all
     assert model("sim") == "micro-256"
     assert model("cpu") == "micro"
+    # AND ranks, which that one cannot be cut for, take all
+    assert model("sim", dcp=2) == "micro"

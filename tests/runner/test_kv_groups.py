@@ -78,6 +78,17 @@ def test_tables_are_as_wide_as_their_blocks_are_small():
     assert (state.block_size, state.ratio, state.has_slots) == (1000, 1, False)
 
 
+def test_an_entry_of_the_table_is_a_block_of_all_ranks():
+    config = RunnerConfig(dcp=4, dcp_interleave=2, block_size=16, kernel_block_size=8, max_model_len=1000)
+    (group,) = resolve_groups(config)
+    assert (group.block_size, group.kernel_block_size, group.rank_block_size, group.ratio) == (64, 32, 8, 2)
+    # 1000 tokens take 16 blocks of 64, so 32 kernel blocks; a rank's kernels want whole 128 tokens of its own
+    assert (group.blocks_for(1000), table_width(config, group)) == (32, 32)
+    # each rank has every block, and a quarter of its tokens
+    (layer,) = allocate_group_caches(CpuDevice(Ledger()), NAMED["micro"], 10, (group,), (0,)).layers
+    assert layer.key.shape[:3] == (4, 20, 8)
+
+
 @pytest.mark.parametrize(
     ("texts", "windows", "layers", "chosen"),
     [

@@ -22,6 +22,31 @@ REFUSED = [
         {"table_width": 16, "max_model_len": 200, "block_size": 32, "kernel_block_size": 8},
         "table_width: 16 blocks do not reach max_model_len = 200",
     ),
+    ({"dcp": 0}, "dcp: 0 is below 1; 1 rank is decode context parallelism off"),
+    ({"dcp": 2, "dcp_interleave": 0}, "dcp_interleave: 0 is below 1; a rank's turn has a token"),
+    ({"dcp_interleave": 4}, "dcp_interleave: 4 means nothing with dcp 1, where one rank holds every token; use 1"),
+    (
+        {"dcp": 2, "dcp_interleave": 3},
+        "dcp_interleave: 3 does not divide block_size = 16; a turn that ends in another block would be two",
+    ),
+    (
+        {"dcp": 2, "dcp_interleave": 8, "kernel_block_size": 4},
+        "dcp_interleave: 8 does not divide kernel_block_size = 4; a turn that ends",
+    ),
+    ({"dcp": 2**28}, "dcp: a block of 16 tokens on each of 268435456 ranks passes 2147483647"),
+    (
+        {"dcp": 2, "kv_groups": ("full", "window=24")},
+        "kv_groups: ('full', 'window=24') with dcp 2: a window begins elsewhere in each rank's part of the keys, and",
+    ),
+    ({"dcp": 2, "kv_groups": ("full/32",)}, "kv_groups: ('full/32',) with dcp 2"),
+    (
+        {"dcp": 2, "attention": "triton"},
+        "attention: triton with dcp 2: its kernels keep no log-sum-exp that ranks could be merged by; use torch",
+    ),
+    (
+        {"dcp": 2, "table_width": 3, "max_model_len": 128, "block_size": 16},
+        "table_width: 3 blocks do not reach max_model_len = 128",
+    ),
     ({"metadata_reuse": "layer"}, "metadata_reuse: unknown value 'layer'; known are shared, per_layer"),
     ({"dispatch_rules": "v3"}, "dispatch_rules: unknown value 'v3'; known are v1, v2"),
     ({"ring_slots": 0}, "ring_slots: 0 is below 1; a ring needs at least one slot"),
@@ -121,6 +146,11 @@ def test_impossible_configurations_are_refused_in_one_line(switches, message):
 
 def test_defaults_are_valid_and_capture_nothing():
     assert validate(RunnerConfig()) == ()
+
+
+def test_a_block_of_all_ranks_is_one_entry_of_the_table():
+    sizes = {"table_width": 4, "max_model_len": 128, "block_size": 16}
+    assert validate(RunnerConfig(dcp=2, dcp_interleave=16, **sizes)) == ()
 
 
 def test_sizes_are_resolved_where_graphs_are_on():

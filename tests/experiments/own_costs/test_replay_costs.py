@@ -138,6 +138,15 @@ def test_a_rebuilt_step_fills_every_group_in_kernel_blocks(make_runner) -> None:
         assert group.slots[:3].tolist() == [4 * block + 1 for block in (first + 2, first + 5, first + 8)]
 
 
+def test_a_rebuilt_step_deals_its_slots_to_ranks(make_runner) -> None:
+    runner, config = make_runner(dcp=2, dcp_interleave=2, block_size=4)
+    containers = runner.inputs.containers
+    fill_step(containers, shape(tokens=3, rows=3, kv=30), config.num_blocks, resolve_groups(config))
+    assert containers.block_table[:3, :2].flatten().tolist() == list(range(1, 7))
+    # the tenth token of a row is the second in its second block of eight: the first rank's
+    assert containers.slot_mapping[:, :3].tolist() == [[4 * block + 1 for block in (2, 4, 6)], [-1] * 3]
+
+
 def test_kv_beyond_the_cache_reuses_blocks_and_never_the_null_block(make_runner) -> None:
     runner, config = make_runner()
     wanted = shape(tokens=8, rows=8, kv=8 * 64)

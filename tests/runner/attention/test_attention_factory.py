@@ -6,6 +6,9 @@ import pytest
 import torch
 from stepscope.errors import UsageError
 from stepscope.runner.attention.factory import make_attention
+from stepscope.runner.attention.sharded import ShardedAttention
+from stepscope.runner.attention.torch_backend import TorchAttention
+from stepscope.runner.shards import Shards
 
 CPU, GPU = (SimpleNamespace(tensor_device=torch.device(kind)) for kind in ("cpu", "cuda"))
 
@@ -47,3 +50,15 @@ def test_a_model_that_looks_back_at_little_stands_in_on_modelled_devices_only():
     assert make_attention("auto", CPU, reach=256).name == "torch"
     with pytest.raises(UsageError, match="looks back at 256 positions stands in on a modelled device"):
         make_attention("auto", GPU, reach=256)
+
+
+def test_ranks_take_the_backend_that_merges_them():
+    for device in (CPU, GPU):
+        made = make_attention("auto", device, "piecewise", shards=Shards(2))
+        assert (type(made), made.name) == (ShardedAttention, "torch")
+    assert type(make_attention("torch", CPU, "full", shards=Shards(2))) is ShardedAttention
+    assert type(make_attention("torch", CPU, shards=Shards())) is TorchAttention
+    with pytest.raises(UsageError, match=r"graph_mode full cannot capture; use dcp=1, or graph_mode=piecewise"):
+        make_attention("auto", GPU, "full", shards=Shards(2))
+    with pytest.raises(UsageError, match="model: one that looks back at 256 positions does so in one cache"):
+        make_attention("auto", CPU, reach=256, shards=Shards(2))

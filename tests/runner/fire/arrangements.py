@@ -1,5 +1,5 @@
 """The arrangements of a runner that stand under fire: every batch state with every commit, every hand-off, drafts,
-groups, padding.
+groups, ranks, padding.
 """
 
 HYBRID = {"kv_groups": ("full", "window=9"), "model": "tiny", "num_blocks": 84}
@@ -10,6 +10,7 @@ SLOTS = {"batch_state": "stable_slots"}
 REBUILD = {"batch_state": "rebuild"}
 PINNED = {"device": "sim"}
 DEDICATED = {"copy_stream": "dedicated"}
+TWO = {"dcp": 2, "num_blocks": 23}
 GRAPHS = {"capture_sizes": (4, 8, 16, 24, 40)}
 
 ARRANGEMENTS = {
@@ -42,5 +43,13 @@ ARRANGEMENTS = {
     "rebuild, async_slice, reordered": {"token_handoff": "async_slice", "reorder": "decode_first"} | REBUILD,
     "rebuild, hybrid, drafts corrected on the host, cat, pageable": (
         {"token_gather": "cat", "staging": "pageable", "slot_mapping": "torch"} | REBUILD | HYBRID | HOST
+    ),
+    "persistent, two ranks, staged, padded, drafts corrected on the device": (
+        {"block_table_commit": "staged", "graph_mode": "full_and_piecewise", "dcp_interleave": 4}
+        | TWO | GRAPHS | DEVICE
+    ),
+    "slots, three ranks, kernel blocks, mapped on the host, packed": (
+        {"dcp": 3, "kernel_block_size": 2, "slot_mapping": "host", "h2d_packing": "packed", "num_blocks": 16}
+        | PINNED | SLOTS
     ),
 }  # fmt: skip

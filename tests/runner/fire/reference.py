@@ -18,7 +18,7 @@ class Arrays:
     host: dict[str, list]
     device: dict[str, list]
     tables: list[list[list[int | None]]]
-    slots: list[list[int]]
+    slots: list[list[list[int]]]  # of each group, of each rank
 
 
 class Rows:
@@ -91,8 +91,11 @@ def spell_out(config, groups, order: list[str], turns: dict[str, Turn]) -> Array
     tables = [[kernel_blocks(config, group, turns[name].blocks[index], turns[name]) for name in order]
               for index, group in enumerate(groups)]  # fmt: skip
     slots = [
-        [slot_of(group, tables[index][row], position) for row, position in zip(rows, where, strict=True)]
-        if group.has_slots else []
+        [
+            [slot_of(config, group, tables[index][row], place, rank) for row, place in zip(rows, where, strict=True)]
+            if group.has_slots else []
+            for rank in range(config.dcp)
+        ]
         for index, group in enumerate(groups)
     ]
     host = {
@@ -126,6 +129,10 @@ def border(group, computed: int) -> int:
     return 0 if group.window is None else max(computed - group.window + 1, 0) // group.block_size
 
 
-def slot_of(group, blocks: list[int | None], position: int) -> int:
-    block = blocks[position // group.kernel_block_size]
-    return -1 if not block else block * group.kernel_block_size + position % group.kernel_block_size
+def slot_of(config, group, blocks: list[int | None], position: int, rank: int) -> int:
+    block, within = blocks[position // group.kernel_block_size], position % group.kernel_block_size
+    round_, place = divmod(within, config.dcp * config.dcp_interleave)
+    if not block or place // config.dcp_interleave != rank:
+        return -1
+    own = round_ * config.dcp_interleave + place % config.dcp_interleave
+    return block * (group.kernel_block_size // config.dcp) + own

@@ -20,6 +20,7 @@ from ..models.test_handoff_mutants import MUTANTS as OF_HANDOFF
 from ..speculation.test_mutants_of_drafts import MUTANTS as OF_DRAFTS
 from .harness import Fire, make, random_operations
 from .mutants_of_rows import MUTANTS as OF_ROWS
+from .mutants_of_shards import MUTANTS as OF_SHARDS
 from .mutants_of_steps import MUTANTS as OF_STEPS
 from .mutants_of_tables import MUTANTS as OF_TABLES
 
@@ -48,7 +49,7 @@ class Mutant:
         return (self.seed, *sorted((name, str(value)) for name, value in self.switches.items()))
 
 
-MUTANTS = [Mutant(*entry) for entry in (*OF_ROWS, *OF_STEPS, *OF_TABLES)]
+MUTANTS = [Mutant(*entry) for entry in (*OF_ROWS, *OF_STEPS, *OF_TABLES, *OF_SHARDS)]
 CONTROLS = {mutant.control: mutant for mutant in MUTANTS}
 
 

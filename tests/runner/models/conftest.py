@@ -138,7 +138,7 @@ def drive(requests, config, runner, resets, in_turns):
     """With an asynchronous hand-off two steps are in flight: the next one is submitted before a result is asked for."""
     ahead = config.token_handoff != "sync" and not in_turns
     depth = 2 if ahead or in_turns else 1
-    limits = {name: getattr(config, name) for name in SHARED}
+    limits = {name: getattr(config, name) for name in SHARED} | {"block_size": config.scheduler_block_size}
     scheduler = Scheduler(
         SchedulerConfig(**limits, async_scheduling=ahead, num_speculative_tokens=config.num_drafts)
     )

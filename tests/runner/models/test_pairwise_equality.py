@@ -17,6 +17,7 @@ from stepscope.instrumentation.probe.ledger import Ledger
 from stepscope.runner.attention.factory import make_attention
 from stepscope.runner.config import RunnerConfig
 from stepscope.runner.devices.cpu import CpuDevice
+from stepscope.runner.shards import Shards
 from stepscope.runner.validity import validate
 
 from .pairwise import CoveringArray, all_pairs, pairs_of
@@ -34,6 +35,8 @@ FACTORS = {
     "acceptance": ("ngram", "synthetic:0.6"),
     "kv_groups": (("full",), ("full", "window=24")),
     "kernel_block_size": (None, 2),
+    "dcp": (1, 2),
+    "dcp_interleave": (1, 2),
     "device": ("cpu", "sim"),
 }  # fmt: skip
 NUM_REQUESTS, NUM_OUTPUTS = 9, 10
@@ -45,7 +48,8 @@ def refusal(values: dict, device: object | None = None) -> str | None:
     config = RunnerConfig(**(SIZES | switches))
     try:
         validate(config)
-        make_attention(config.attention, device or CpuDevice(Ledger()), config.graph_mode)
+        shards = Shards(config.dcp, config.dcp_interleave)
+        make_attention(config.attention, device or CpuDevice(Ledger()), config.graph_mode, shards=shards)
     except UsageError as error:
         return str(error)
     return None
@@ -83,7 +87,8 @@ def answers(run, right, row) -> None:
     """GIVEN prompts that are cut, a pool in which requests give way, and a moment when all of them do."""
     requests = [replace(request, output_len=NUM_OUTPUTS) for request in right.requests[:NUM_REQUESTS]]
     known = {req_id: np.asarray(text, dtype=np.int32) for req_id, text in right.outputs.items()}
-    sizes = SIZES | {"num_blocks": SIZES["num_blocks"] + 20 * (len(row["kv_groups"]) - 1)}
+    num_blocks = 1 + (SIZES["num_blocks"] - 1) // row["dcp"]  # a block of all ranks holds as many tokens more
+    sizes = SIZES | {"num_blocks": num_blocks + 20 * (len(row["kv_groups"]) - 1)}
     # WHEN they are answered with the switches of the row, THEN with the text of Hugging Face
     outcome = run(requests, known=known, resets=(8,), **sizes, **row)
     assert outcome.num_cut > 5
