@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from stepscope.errors import BrokenInvariant
 from stepscope.runner.shards import NO_SLOT, TWO_SLOTS, Shard, Shards
 from stepscope.workloads.step import CachedRequests
 
@@ -51,6 +52,21 @@ def test_local_lengths_oracle(runner_oracle):
         given = case["in"]
         shard = Shard(given["rank"], given["dcp_size"], given["interleave"])
         assert shard.lengths(np.asarray(given["seq_lens"], dtype=np.int32)).tolist() == case["out"]
+
+
+def test_checks_name_a_token_that_lies_on_two_ranks(tiny_runner, monkeypatch):
+    # GIVEN ranks that both keep the token at position 2
+    right = Shard.slots
+
+    def greedy(self, whole):
+        own = right(self, whole)
+        own[2:3] = 5
+        return own
+
+    monkeypatch.setattr(Shard, "slots", greedy)
+    tiny = tiny_runner(dcp=2)
+    with pytest.raises(BrokenInvariant, match="slot_ownership broken in step 0: token 2 of 'a' lies on two ranks"):
+        tiny.run({"a": 5}, new=[tiny.new("a", range(5), range(1, 5))])
 
 
 def test_a_step_of_one_rank_makes_no_call_for_ranks(tiny_runner):

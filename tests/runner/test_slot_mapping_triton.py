@@ -4,6 +4,10 @@ import os
 
 import pytest
 import torch
+from stepscope.instrumentation.probe.ledger import Ledger
+from stepscope.runner.devices.cpu import CpuDevice
+from stepscope.runner.inputs.sharded_slots import ShardedTritonMapper
+from stepscope.runner.inputs.slot_mapping import SlotTensors
 
 from .slot_steps import STEPS, by_dealing, by_formula, random_shards, recorded_shards, recorded_steps
 
@@ -14,7 +18,7 @@ pytestmark = pytest.mark.skipif(not (torch.cuda.is_available() or INTERPRETED), 
 
 
 def by_kernel(step, shard=None):
-    from stepscope.runner.inputs.slot_kernel import SlotKernel
+    from stepscope.runner.inputs.slot_kernel import SlotKernel  # here: it needs Triton
 
     def tensor(values, dtype):
         return torch.tensor(values, dtype=dtype, device=DEVICE)
@@ -23,8 +27,11 @@ def by_kernel(step, shard=None):
     slots = torch.full((step["max_num_tokens"],), 12345, dtype=torch.int64, device=DEVICE)
     logits = torch.zeros(table.shape[0], dtype=torch.int64, device=DEVICE)
     starts, positions = tensor(step["query_start_loc"], torch.int32), tensor(step["positions"], torch.int64)
-    of_rank = () if shard is None else (step["block_size"] * shard.ranks, shard)
-    kernel = SlotKernel(starts, positions, table, (slots, logits), *of_rank or (step["block_size"],))
+    if shard is None:
+        kernel = SlotKernel(starts, positions, table, (slots, logits), step["block_size"])
+    else:
+        tensors, size = SlotTensors(starts, positions, table, slots, logits), step["block_size"] * shard.ranks
+        kernel = ShardedTritonMapper(CpuDevice(Ledger()), tensors, size, lambda: None, shard)._compute
     kernel(len(step["query_start_loc"]) - 1, step["query_start_loc"][-1])
     return slots.tolist(), logits.tolist()
 
