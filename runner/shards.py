@@ -1,6 +1,6 @@
 """Decode context parallelism: which rank holds which token of a block, how long a sequence is for a rank.
 
-A block holds block_size tokens on each rank, so a sequence of `ranks` times as many needs no more of them. Within it
+A block holds block_size tokens on each rank, so a sequence takes as many fewer of them as there are ranks. Within it
 `interleave` tokens in a row lie on one rank, the next ones on the next rank, round and round.
 """
 
