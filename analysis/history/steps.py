@@ -15,16 +15,27 @@ from .split import Floats, Split, best_split, difference_p
 def find_steps(values: Floats, propose: Propose, limits: StepLimits) -> tuple[Split, ...]:
     """The steps of `values` [n] (log), ascending; each is judged on the two pieces that meet in it."""
     places, spread = list(propose(values, limits.min_segment)), 1.0
-    while places:
-        found = _splits(values, places, limits, spread)
-        weakest = max(range(len(found)), key=lambda at: _weakness(found[at], limits))
-        if _weakness(found[weakest], limits)[0]:
-            del places[weakest]
-        elif (needed := spread_of(values, places)) > spread:
-            spread = needed
-        else:
+    while found := _holding(values, places, limits, spread):
+        if (needed := spread_of(values, places)) <= spread:
             return _settled(values, found, limits, spread)
+        spread = needed
     return ()
+
+
+def _holding(values: Floats, places: list[int], limits: StepLimits, spread: float) -> list[Split]:
+    """The splits that hold, `places` being cut down to theirs. One that goes changes those beside it, and no other."""
+    found = _splits(values, places, limits, spread)
+    weak = [_weakness(split, limits) for split in found]
+    while found:
+        weakest = max(range(len(found)), key=weak.__getitem__)
+        if not weak[weakest][0]:
+            break
+        del places[weakest], found[weakest], weak[weakest]
+        edges = [0, *places, len(values)]
+        for at in range(max(weakest - 1, 0), min(weakest + 1, len(found))):
+            found[at] = _split(values, edges, at, limits, spread)
+            weak[at] = _weakness(found[at], limits)
+    return found
 
 
 def spread_of(values: Floats, places: Sequence[int]) -> float:
@@ -46,7 +57,11 @@ def likeness(values: Floats, places: Sequence[int]) -> float:
 
 def _splits(values: Floats, places: list[int], limits: StepLimits, spread: float) -> list[Split]:
     edges = [0, *places, len(values)]
-    return [best_split(values, edges[at], edges[at + 2], limits.min_segment, spread) for at in range(len(places))]
+    return [_split(values, edges, at, limits, spread) for at in range(len(places))]
+
+
+def _split(values: Floats, edges: Sequence[int], at: int, limits: StepLimits, spread: float) -> Split:
+    return best_split(values, edges[at], edges[at + 2], limits.min_segment, spread)
 
 
 def _weakness(split: Split, limits: StepLimits) -> tuple[bool, float, float]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from stepscope.analysis.history import steps
 from stepscope.analysis.history.found import State
 from stepscope.analysis.history.judge import judge_series
 from stepscope.analysis.history.limits import StepLimits
@@ -129,6 +130,23 @@ def test_steady_series_alarm_in_less_than_one_of_a_hundred():
     assert alarms(lambda: 0.01 * rng.standard_normal(30)) <= 0.005
     assert alarms(lambda: 0.01 * rng.standard_t(3, 30)) <= 0.01
     assert alarms(lambda: 0.01 * rng.standard_normal(40) + (rng.random(40) < 0.05) * rng.exponential(0.1, 40)) <= 0.01
+
+
+def test_a_proposed_place_that_goes_has_its_neighbours_judged_anew_and_no_other(monkeypatch):
+    # GIVEN a place every ten results, of which one holds
+    calls = []
+
+    def noting(*stretch):
+        calls.append(stretch)
+        return best_split(*stretch)
+
+    monkeypatch.setattr(steps, "best_split", noting)
+    values = 0.01 * np.random.default_rng(13).standard_normal(1000)
+    values[500:] += np.log1p(0.05)
+    found = find_steps(values, lambda values, least: tuple(range(10, 1000, 10)), LIMITS)
+    assert [one.place for one in found] == [500]
+    # THEN the work grows with the places: each is judged, takes two others with it, and the last one is judged again
+    assert len(calls) <= 3 * 99
 
 
 def test_how_often_a_step_is_found_and_its_range_holds_it():
