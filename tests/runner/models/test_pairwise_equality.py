@@ -90,7 +90,7 @@ def answers(run, right, row) -> None:
     num_blocks = 1 + (SIZES["num_blocks"] - 1) // row["dcp"]  # a block of all ranks holds as many tokens more
     sizes = SIZES | {"num_blocks": num_blocks + 20 * (len(row["kv_groups"]) - 1)}
     # WHEN they are answered with the switches of the row, THEN with the text of Hugging Face
-    outcome = run(requests, known=known, resets=(8,), **sizes, **row)
+    outcome = run(requests, known=known, resets=(6,), **sizes, **row)
     assert outcome.num_cut > 5
     assert outcome.num_resumed > 0
     assert outcome.outputs == {request.req_id: right.outputs[request.req_id][:NUM_OUTPUTS] for request in requests}
