@@ -20,6 +20,7 @@ TokenGather = Literal["index_select", "cat"]
 SlotMappingBackend = Literal["triton", "torch", "host"]
 LogitsMode = Literal["last_position", "all_positions"]
 GraphModeSwitch = Literal["none", "piecewise", "full", "full_decode_only", "full_and_piecewise"]
+AttentionMask = Literal["implicit", "explicit"]
 AttentionSwitch = Literal["auto", "torch", "triton"]
 Reorder = Literal["off", "decode_first"]
 DispatchRulesSwitch = Literal["v1", "v2"]
@@ -89,6 +90,7 @@ class RunnerConfig:
     slot_mapping: SlotMappingBackend = "triton"
     logits: LogitsMode = "last_position"
     attention: AttentionSwitch = "auto"
+    attention_mask: AttentionMask = "implicit"
     reorder: Reorder = "off"
     metadata_reuse: MetadataReuse = "shared"
     graph_mode: GraphModeSwitch = "none"

@@ -132,6 +132,30 @@ RULES = (
         " before it whatever it fills; use copy_stream dedicated",
     ),
     Rule(
+        lambda c: c.attention_mask == "explicit" and c.attention == "triton",
+        "attention_mask: explicit with attention triton, whose kernels take no mask; use attention torch, or auto",
+    ),
+    Rule(
+        lambda c: c.attention_mask == "explicit" and c.dcp > 1,
+        "attention_mask: explicit with dcp {c.dcp}: it stands over all keys of the step, and each rank holds a part of"
+        " them; use implicit, or dcp 1",
+    ),
+    Rule(
+        lambda c: c.attention_mask == "explicit" and c.graph_mode.startswith("full"),
+        "attention_mask: explicit has another size in every step, queries times keys, and graph_mode {c.graph_mode}"
+        " captures attention at fixed sizes; use graph_mode piecewise or none",
+    ),
+    Rule(
+        lambda c: c.attention_mask == "explicit" and c.staging == "zero_copy",
+        "attention_mask: explicit with staging zero_copy, where the host would write the mask that the forward before"
+        " still reads in place; use another staging",
+    ),
+    Rule(
+        lambda c: c.attention_mask == "explicit" and c.correction == "device",
+        "attention_mask: explicit is written on the host from lengths that correction device changes on the device; use"
+        " correction host",
+    ),
+    Rule(
         lambda c: c.max_capture_size is not None and not isinstance(c.capture_sizes, str)
         and max(c.capture_sizes, default=0) > c.max_capture_size,
         "capture_sizes: {c.capture_sizes} passes max_capture_size = {c.max_capture_size}; drop one of the two",

@@ -14,6 +14,7 @@ from ..instrumentation.probe.ledger import Ledger
 from .attention.common import MetadataBuilder
 from .attention.factory import make_attention
 from .attention.layers import LayerMetadata, LayerSpec
+from .attention.masks import make_masks
 from .buffers.factory import BufferFactory
 from .buffers.make_tables import TableFactory
 from .buffers.small_inputs import Field, SmallInputs, make_small_inputs
@@ -90,7 +91,10 @@ def build_stages(site: Site) -> Stages:
     slot_site = SlotSite(config, device, buffers, ordering, tables, site.rows)
     inputs = _preparation(site, slot_site, small, flight)
     reach, shards = resolve_config(config.model).reach, tables.groups[0].shards
-    backend = make_attention(config.attention, device, config.graph_mode, reach, shards)
+    masks = make_masks(config, device, site.ledger)
+    backend = make_attention(
+        config.attention, device, config.graph_mode, reach, shards, masks.masks if masks else None
+    )
     model = load_model(
         config.model, config.model_seed, device, attention=backend.name, max_positions=config.max_model_len
     )
@@ -110,8 +114,16 @@ def build_stages(site: Site) -> Stages:
         executor=executor,
         sampler=Sampler(device, model, site.probe, config, flight.ring),
         flight=flight,
-        settle_verdicts=buffers.flush,
+        settle_verdicts=buffers.flush if masks is None else _in_turn(buffers.flush, masks.flush),
     )
+
+
+def _in_turn(*calls: Callable[[], None]) -> Callable[[], None]:
+    def all_of_them() -> None:
+        for call in calls:
+            call()
+
+    return all_of_them
 
 
 def build_block_tables(site: Site, buffers: BufferFactory, ordering: CopyOrdering) -> BlockTables:

@@ -9,15 +9,16 @@ from ..config import AttentionSwitch, GraphModeSwitch
 from ..devices.base import Device
 from ..dispatch_rules import supported_mode
 from ..shards import WHOLE, Shards
+from .masks import StepMasks
 from .metadata import AttentionBackend
 
 
 def make_attention(
     switch: AttentionSwitch, device: Device, graph_mode: GraphModeSwitch = "none", reach: int | None = None,
-    shards: Shards = WHOLE,
+    shards: Shards = WHOLE, masks: StepMasks | None = None,
 ) -> AttentionBackend:  # fmt: skip
     """The backend behind the switch. `auto`: Triton on a GPU (the reference would synchronise), else torch; torch
-    wherever `shards` cut the keys among ranks.
+    wherever `shards` cut the keys among ranks, or explicit `masks` are given.
 
     `reach` is the model's (`ModelConfig`). Raises UsageError for full graphs of a backend that synchronises (between
     pieces of a graph it may), for Triton where neither a GPU nor its interpreter runs it, or with a `reach`, and for
@@ -43,6 +44,10 @@ def make_attention(
         from .sharded import ShardedAttention
 
         return ShardedAttention(shards)
+    if masks is not None:
+        from .masked_backend import MaskedAttention
+
+        return MaskedAttention(masks, reach)
     if switch == "triton" or (switch == "auto" and on_gpu):
         if reach is not None:
             raise UsageError(

@@ -75,10 +75,11 @@ def lay_out(common: CommonAttentionMetadata, block_size: int) -> PagedLayout:
     read = seq_lens - blocks * block_size
     buckets = (_bucket(common, rows, read[rows], blocks[rows], block_size) for rows in _similar(single, read))
     rows = (_row(common, int(row), int(read[row]), int(blocks[row]), block_size) for row in many)
-    return PagedLayout(_cache_write(common), tuple(buckets), tuple(rows))
+    return PagedLayout(cache_write(common), tuple(buckets), tuple(rows))
 
 
-def _cache_write(common: CommonAttentionMetadata) -> CacheWrite:
+def cache_write(common: CommonAttentionMetadata) -> CacheWrite:
+    """Which tokens of the step are written, and where. Waits for a GPU."""
     slots = common.slot_mapping[: common.num_tokens]
     tokens = torch.nonzero(slots >= 0).view(-1)  # -1 means: never written, not even to the null block
     if tokens.numel() == slots.numel():

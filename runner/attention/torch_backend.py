@@ -34,7 +34,7 @@ class TorchAttentionMetadata:
     def layout(self, block_size: int) -> PagedLayout:
         """The step's work, cut for blocks of `block_size` tokens; the size is the cache's and never changes."""
         if self._layout is None:
-            self._layout = lay_out(_within(self.common, self._reach), block_size)
+            self._layout = lay_out(within_reach(self.common, self._reach), block_size)
         return self._layout
 
 
@@ -62,8 +62,8 @@ class TorchAttention:
         """Write key and value by slot, then attend; shapes as in `AttentionBackend.forward`."""
         assert isinstance(metadata, TorchAttentionMetadata), "metadata of another backend"
         layout = metadata.layout(key_cache.shape[1])
-        _write(key_cache, key, layout.write)
-        _write(value_cache, value, layout.write)
+        write_cache(key_cache, key, layout.write)
+        write_cache(value_cache, value, layout.write)
         out = torch.zeros_like(query, memory_format=torch.contiguous_format)
         grouped = query.reshape(query.shape[0], key.shape[1], -1, query.shape[2])  # [Q', K, G, D]
         grouped_out = out.view(grouped.shape)
@@ -80,7 +80,7 @@ class TorchAttention:
         return out
 
 
-def _within(common: CommonAttentionMetadata, reach: int | None) -> CommonAttentionMetadata:
+def within_reach(common: CommonAttentionMetadata, reach: int | None) -> CommonAttentionMetadata:
     """`common` for queries that look back at no more than `reach` positions."""
     if reach is None or (common.window is not None and common.window <= reach):
         return common
@@ -103,7 +103,8 @@ class _Workspace:
         return torch.index_select(pages, 0, blocks, out=out).view(-1, *cache.shape[2:])
 
 
-def _write(cache: torch.Tensor, new: torch.Tensor, write: CacheWrite) -> None:
+def write_cache(cache: torch.Tensor, new: torch.Tensor, write: CacheWrite) -> None:
+    """Put what each token of the stream brings, [Q', K, D], where `write` says."""
     slots = cache.view(-1, *cache.shape[2:])
     slots[write.slots] = new if write.tokens is None else new[write.tokens]
 

@@ -132,6 +132,27 @@ REFUSED = [
         },
         "slot_mapping: host maps positions that correction device changes on the device; use triton or torch",
     ),
+    ({"attention_mask": "none"}, "attention_mask: unknown value 'none'; known are implicit, explicit"),
+    (
+        {"attention_mask": "explicit", "attention": "triton"},
+        "attention_mask: explicit with attention triton, whose kernels take no mask; use attention torch, or auto",
+    ),
+    ({"attention_mask": "explicit", "dcp": 2}, "attention_mask: explicit with dcp 2: it stands over all keys of the"),
+    *(
+        ({"attention_mask": "explicit", "graph_mode": mode}, "attention_mask: explicit has another size in every step")
+        for mode in ("full", "full_decode_only", "full_and_piecewise")
+    ),
+    (
+        {"attention_mask": "explicit", "staging": "zero_copy"},
+        "attention_mask: explicit with staging zero_copy, where the host would write the mask that the forward before",
+    ),
+    (
+        {
+            "attention_mask": "explicit", "correction": "device", "speculative": 2, "token_handoff": "async_auto",
+            "acceptance": "synthetic:all",
+        },
+        "attention_mask: explicit is written on the host from lengths that correction device changes on the device",
+    ),
     ({"check": "always"}, "check: unknown value 'always'; known are off, sample, every"),
 ]
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from stepscope.errors import UsageError
 from stepscope.runner.attention.factory import make_attention
+from stepscope.runner.attention.masks import StepMasks
 from stepscope.runner.attention.sharded import ShardedAttention
 from stepscope.runner.attention.torch_backend import TorchAttention
 from stepscope.runner.shards import Shards
@@ -28,6 +29,12 @@ def test_backend_by_switch_and_device(switch, device, graph_mode, name):
     if name == "triton":
         pytest.importorskip("triton")
     assert make_attention(switch, device, graph_mode).name == name
+
+
+@pytest.mark.parametrize("switch", ["auto", "torch"])
+def test_masks_are_for_the_backend_that_takes_them(switch):
+    backend = make_attention(switch, GPU, masks=StepMasks(None, None))
+    assert (type(backend).__name__, backend.name) == ("MaskedAttention", "torch")
 
 
 def test_triton_without_a_gpu_is_refused_unless_it_is_interpreted(monkeypatch):

@@ -41,8 +41,9 @@ ARRANGEMENTS = {
         {"block_table_commit": "staged", "staging": "zero_copy", "device_buffers": "double"} | SLOTS | STATE | HOST
     ),
     "rebuild, async_slice, reordered": {"token_handoff": "async_slice", "reorder": "decode_first"} | REBUILD,
-    "rebuild, hybrid, drafts corrected on the host, cat, pageable": (
-        {"token_gather": "cat", "staging": "pageable", "slot_mapping": "torch"} | REBUILD | HYBRID | HOST
+    "rebuild, hybrid, drafts corrected on the host, cat, pageable, explicit masks": (
+        {"token_gather": "cat", "staging": "pageable", "slot_mapping": "torch", "attention_mask": "explicit"}
+        | REBUILD | HYBRID | HOST
     ),
     "persistent, two ranks, staged, padded, drafts corrected on the device": (
         {"block_table_commit": "staged", "graph_mode": "full_and_piecewise", "dcp_interleave": 4}

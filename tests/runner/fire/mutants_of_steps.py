@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from stepscope.runner import kv_groups
-from stepscope.runner.attention import paged_layout, torch_backend
+from stepscope.runner.attention import masks, paged_layout, torch_backend
 from stepscope.runner.handoff import history
 from stepscope.runner.handoff.plan import PreviousStep
 from stepscope.runner.inputs import prepare, slot_mapping
@@ -22,6 +22,7 @@ from .arrangements import HOST, HYBRID, SLOTS, STATE
 from .mutants_of_rows import change
 
 ASYNC = {"token_handoff": "async_auto"}
+MASK = {"attention_mask": "explicit"}
 
 
 def boundaries_that_fall(patch):
@@ -224,7 +225,7 @@ def last_token_not_written(patch):
 
         return short
 
-    change(patch, torch_backend, "_write", make)
+    change(patch, torch_backend, "write_cache", make)
 
 
 def all_of_the_chunk_seen(patch):
@@ -232,6 +233,33 @@ def all_of_the_chunk_seen(patch):
     patch.setattr(torch_backend, "causal_tail", lambda query, key, value, window=None: (
         torch.nn.functional.scaled_dot_product_attention(query, key, value)
     ))  # fmt: skip
+
+
+def mask_without_causality(patch):
+    """The explicit mask shows each query all keys of its row."""
+    patch.setattr(masks, "causal", lambda shape, window: np.ones(shape, dtype=np.bool_))
+
+
+def mask_without_windows(patch):
+    """The explicit mask shows what a window has left behind."""
+    change(patch, masks, "causal", lambda right: lambda shape, window: right(shape, None))
+
+
+def first_key_not_seen(patch):
+    """In the explicit mask each row's keys begin one too late."""
+
+    def late(places):
+        for queries, keys in places:
+            yield queries, slice(keys.start + (keys.stop - keys.start > queries.stop - queries.start), keys.stop)
+
+    change(patch, masks, "_places", lambda right: lambda *operands: late(right(*operands)))
+
+
+def keys_by_the_row_of_the_neighbour(patch):
+    """Under the explicit mask stand the keys of another row."""
+    change(patch, masks.StepMasks, "stage", lambda right: lambda self, common: (
+        lambda mask: replace(mask, rows=np.roll(mask.rows, 1))
+    )(right(self, common)))  # fmt: skip
 
 
 def rotated_by_zero(patch):
@@ -262,5 +290,9 @@ MUTANTS = [
     ("windows never pass", windows_never_pass, HYBRID, "row_ownership"),
     ("last token not written", last_token_not_written, {}, "text"),
     ("all of the chunk seen", all_of_the_chunk_seen, {"speculative": 3}, "text"),
+    ("mask without causality", mask_without_causality, MASK | {"speculative": 3}, "text"),
+    ("mask without windows", mask_without_windows, MASK | HYBRID, "text"),
+    ("first key not seen", first_key_not_seen, MASK, "text"),
+    ("keys by the row of the neighbour", keys_by_the_row_of_the_neighbour, MASK, "text"),
     ("rotated by zero", rotated_by_zero, HOST, "text"),
 ]
