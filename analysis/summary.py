@@ -26,7 +26,7 @@ from .tables import TableSource, floats, ints, matches, processes
 from .window import MASKS
 
 MODES = ("none", "piecewise", "full")
-DISPATCH_REASONS = ("hit", "above_max", "mixed", "not_captured", "lora", "disabled")
+DISPATCH_REASONS = ("hit", "above_max", "mixed", "not_captured", "lora", "disabled", "prompt_embeds")
 STEP_MEDIANS = ("num_tokens", "num_reqs", "num_h2d", "num_launches", "num_syncs")
 OWN_OVERHEAD = "own_overhead_ns"
 """Row of `calibration`: what the probe's ranges and phases cost a step. It is subtracted nowhere."""

@@ -21,6 +21,7 @@ SlotMappingBackend = Literal["triton", "torch", "host"]
 LogitsMode = Literal["last_position", "all_positions"]
 GraphModeSwitch = Literal["none", "piecewise", "full", "full_decode_only", "full_and_piecewise"]
 AttentionMask = Literal["implicit", "explicit"]
+PromptEmbedsSwitch = Literal["off", "sparse", "dense_table"]
 AttentionSwitch = Literal["auto", "torch", "triton"]
 Reorder = Literal["off", "decode_first"]
 DispatchRulesSwitch = Literal["v1", "v2"]
@@ -93,6 +94,7 @@ class RunnerConfig:
     attention_mask: AttentionMask = "implicit"
     reorder: Reorder = "off"
     metadata_reuse: MetadataReuse = "shared"
+    prompt_embeds: PromptEmbedsSwitch = "off"
     graph_mode: GraphModeSwitch = "none"
     dispatch_rules: DispatchRulesSwitch = "v2"
     capture_sizes: str | tuple[int, ...] = "default"

@@ -96,7 +96,8 @@ class Dispatcher:
 
 
 def make_dispatcher(
-    config: RunnerConfig, sizes: Sizes, probe: ProbeLike, ledger: Ledger, is_captured: Callable[[GraphKey], bool]
-) -> Dispatcher:
+    config: RunnerConfig, sizes: Sizes, probe: ProbeLike, ledger: Ledger, is_captured: Callable[[GraphKey], bool],
+    kind: Callable[..., Dispatcher] = Dispatcher,
+) -> Dispatcher:  # fmt: skip
     """The dispatcher for the switches `dispatch_rules` and `graph_mode`."""
-    return Dispatcher(make_rules(config.dispatch_rules, graph_limits(config, sizes)), probe, ledger, is_captured)
+    return kind(make_rules(config.dispatch_rules, graph_limits(config, sizes)), probe, ledger, is_captured)

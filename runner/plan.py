@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-DispatchReason = Literal["hit", "above_max", "mixed", "not_captured", "lora", "disabled"]
+DispatchReason = Literal["hit", "above_max", "mixed", "not_captured", "lora", "disabled", "prompt_embeds"]
 
 
 @dataclass(frozen=True, slots=True)

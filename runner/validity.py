@@ -156,6 +156,11 @@ RULES = (
         " correction host",
     ),
     Rule(
+        lambda c: c.prompt_embeds != "off" and c.staging == "zero_copy",
+        "prompt_embeds: {c.prompt_embeds} with staging zero_copy, where the host would write the embeddings that the"
+        " forward before still reads in place; use another staging",
+    ),
+    Rule(
         lambda c: c.max_capture_size is not None and not isinstance(c.capture_sizes, str)
         and max(c.capture_sizes, default=0) > c.max_capture_size,
         "capture_sizes: {c.capture_sizes} passes max_capture_size = {c.max_capture_size}; drop one of the two",

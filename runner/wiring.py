@@ -21,12 +21,14 @@ from .buffers.small_inputs import Field, SmallInputs, make_small_inputs
 from .config import RunnerConfig
 from .devices.base import Device
 from .dispatch import Dispatcher, graph_limits, make_dispatcher
+from .embedding_stages import stage_kinds
 from .executor import Executor
 from .flight_wiring import FlightSite, TokenFlight, build_flight, flight_fields
 from .inputs.commit_order import make_commit
 from .inputs.copy_ordering import CopyOrdering, make_copy_ordering
 from .inputs.flat_indices import FlatIndexBuilder
-from .inputs.prepare import InputBuffers, InputPreparation, Strategies
+from .inputs.prepare import DeviceTensors, InputBuffers, InputPreparation, Strategies
+from .inputs.prompt_embeds import make_embeddings
 from .inputs.token_gather import make_gather
 from .kv_groups import KVGroup, assign_layers, resolve_groups
 from .models.config import ModelConfig, resolve_config
@@ -89,32 +91,34 @@ def build_stages(site: Site) -> Stages:
         FlightSite(config, device, site.probe, site.ledger, small, ordering.road, site.continuations)
     )
     slot_site = SlotSite(config, device, buffers, ordering, tables, site.rows)
-    inputs = _preparation(site, slot_site, small, flight)
-    reach, shards = resolve_config(config.model).reach, tables.groups[0].shards
+    model_config = resolve_config(config.model)
+    batch = make_batch(config, tables, device)
+    embeds = make_embeddings(config, device, site.ledger, batch, model_config.hidden_size)
+    kinds = stage_kinds(embeds)
+    inputs = kinds.preparation(site.probe, site.points, *_preparation(site, slot_site, small, flight))
     masks = make_masks(config, device, site.ledger)
     backend = make_attention(
-        config.attention, device, config.graph_mode, reach, shards, masks.masks if masks else None
-    )
+        config.attention, device, config.graph_mode, model_config.reach, tables.groups[0].shards,
+        masks.masks if masks else None,
+    )  # fmt: skip
     model = load_model(
         config.model, config.model_seed, device, attention=backend.name, max_positions=config.max_model_len
     )
     layers = LayerMetadata(backend, layer_specs(tables.groups, model.config), config.metadata_reuse)
     of_layer = [spec.group for spec in layers.layers]
     cache = allocate_group_caches(device, model.config, config.num_blocks, tables.groups, of_layer)
-    executor = Executor(device, model, cache, layers, config)
-    dispatcher = make_dispatcher(config, site.sizes, site.probe, site.ledger, device.captured)
+    executor = kinds.executor(device, model, cache, layers, config)
+    dispatcher = make_dispatcher(config, site.sizes, site.probe, site.ledger, device.captured, kinds.dispatcher)
     executor.capture_all(dispatcher.keys(), *inputs.container_sets)
     return Stages(
-        state=WorkerState(
-            make_batch(config, tables, device), site.points, make_order(config.reorder, config.decode_query_len)
-        ),
+        state=kinds.state(batch, site.points, make_order(config.reorder, config.decode_query_len)),
         inputs=inputs,
         dispatcher=dispatcher,
         metadata=MetadataBuilder(layers, site.points, None if config.reorder == "off" else config.decode_query_len),
         executor=executor,
         sampler=Sampler(device, model, site.probe, config, flight.ring),
         flight=flight,
-        settle_verdicts=buffers.flush if masks is None else _in_turn(buffers.flush, masks.flush),
+        settle_verdicts=_in_turn(buffers.flush, *(part.flush for part in (masks, embeds) if part is not None)),
     )
 
 
@@ -166,7 +170,10 @@ def small_fields(config: RunnerConfig, rows: int) -> list[Field]:
     return [*fields, Field("input_ids", tokens, torch.int32), Field("positions", tokens, torch.int64)]
 
 
-def _preparation(site: Site, slot_site: SlotSite, small: SmallInputs, flight: TokenFlight) -> InputPreparation:
+def _preparation(
+    site: Site, slot_site: SlotSite, small: SmallInputs, flight: TokenFlight
+) -> tuple[InputBuffers, tuple[DeviceTensors, ...], Strategies]:
+    """What the preparation of a step works with."""
     config, rows, tokens, ordering = site.config, site.rows, site.config.max_num_batched_tokens, slot_site.ordering
     staged = InputBuffers(
         small["input_ids"], small["positions"], small["query_start_loc"], small["seq_lens"], small.close
@@ -181,4 +188,4 @@ def _preparation(site: Site, slot_site: SlotSite, small: SmallInputs, flight: To
         handoff=flight.handoff,
         drafts=flight.drafts,
     )
-    return InputPreparation(site.probe, site.points, staged, tensors, strategies)
+    return staged, tensors, strategies

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import UsageError
 from .seeds import generator
-from .step import SamplingParams, TokenIds
+from .step import PromptEmbeds, SamplingParams, TokenIds
 
 DEFAULT_SAMPLING = SamplingParams()
 
@@ -32,7 +32,8 @@ class Request:
 
     `arrival_ns` counts from the start of the workload. Prompt tokens are not stored: `prompt_token_ids()` derives
     them from (`seed`, `req_id`), or, where the trace names prefix hashes, from (`seed`, hash id), so that equal hash
-    prefixes are equal token prefixes and different ones differ.
+    prefixes are equal token prefixes and different ones differ. `prompt_embeds` stand in the place of some of them, and
+    such a request shares no cached prefix with another one.
     """
 
     req_id: str
@@ -44,6 +45,7 @@ class Request:
     sampling: SamplingParams = DEFAULT_SAMPLING
     prefix: PrefixHashes | None = None
     stop_token_ids: frozenset[int] = frozenset()
+    prompt_embeds: PromptEmbeds | None = None
 
     def __post_init__(self) -> None:
         for field in ("prompt_len", "output_len", "vocab_size"):

@@ -32,6 +32,27 @@ class SamplingParams:
     seed: int | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PromptEmbeds:
+    """Embeddings that stand in the place of tokens in a prompt; everywhere else its token ids count.
+
+    positions  [n] int64, increasing;  values  [n, hidden] float32
+    """
+
+    positions: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float32]
+
+    @property
+    def end(self) -> int:
+        """Behind the last position that has one."""
+        return int(self.positions[-1]) + 1 if self.positions.size else 0
+
+    def span(self, start: int, end: int) -> slice:
+        """Which of them stand at the positions [start, end)."""
+        first, last = np.searchsorted(self.positions, (start, end)).tolist()
+        return slice(first, last)
+
+
 @dataclass(frozen=True, slots=True)
 class NewRequest:
     """A request's first appearance: everything that the worker needs to know of it.
@@ -45,6 +66,7 @@ class NewRequest:
     block_ids: BlockIds
     num_computed_tokens: int = 0
     sampling: SamplingParams = SamplingParams()
+    prompt_embeds: PromptEmbeds | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ DISPATCH = (
     Column("uniform", "bool"),
     Column("size", "int64", "captured size; null when nothing was replayed"),
     Column("mode", "string", "none, piecewise, full"),
-    Column("reason", "string", "hit, above_max, mixed, not_captured, lora, disabled"),
+    Column("reason", "string", "hit, above_max, mixed, not_captured, lora, disabled, prompt_embeds"),
 )
 
 BUFFERS = (

@@ -13,7 +13,7 @@ MODE_WORDS = {"none": "eager", "piecewise": "piecewise graphs", "full": "full gr
 REASON_WORDS = {
     "hit": "a captured size fits", "above_max": "more tokens than the largest captured size",
     "mixed": "prefill in the batch", "not_captured": "this shape was not captured", "lora": "adapters in the batch",
-    "disabled": "graphs are switched off",
+    "disabled": "graphs are switched off", "prompt_embeds": "embeddings of prompts in the batch",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ from ..speculation.metadata import SpecDecodeMetadata
 IntArray = npt.NDArray[np.int32]
 LongArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+MergeEmbeds = Callable[[torch.Tensor], torch.Tensor]
+"""Puts what prompts brought into the embeddings of the step's ids, [Q, hidden] both ways, when the forward runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class StepInputs:
     `speculation` says where drafts are verified; None in a step without drafts.
     `table_copies` are the correlations of this step's block-table copies, empty if they were skipped.
     `buffer_set` is the set of device buffers that the step fills; what is enqueued for a step uses no other set's.
+    `merge_embeds` is None where no token of the step has an embedding that its prompt brought.
     """
 
     step: int
@@ -79,6 +83,7 @@ class StepInputs:
     table_copies: tuple[int, ...] = ()
     speculation: SpecDecodeMetadata | None = None
     buffer_set: int = 0
+    merge_embeds: MergeEmbeds | None = None
 
     @property
     def block_table_gpu(self) -> torch.Tensor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -14,14 +15,19 @@ from .kv_cache import KVCache
 from .layer_ops import LayerOps, TorchOps, make_layer_ops
 from .weights import DecoderWeights, random_weights
 
+Embed = Callable[[torch.Tensor], torch.Tensor]
+
 
 class LlamaModel:
     """Weights and arithmetic. Holds no state of any request: that is in the KV cache, the batch and the metadata."""
 
-    def __init__(self, config: ModelConfig, weights: DecoderWeights, ops: LayerOps | None = None) -> None:
+    def __init__(
+        self, config: ModelConfig, weights: DecoderWeights, ops: LayerOps | None = None, embed: Embed | None = None
+    ) -> None:
         self.config = config
         self.weights = weights
         self._ops = ops or TorchOps(config, weights.embedding.device)
+        self.embed: Embed = embed or partial(F.embedding, weight=weights.embedding)
         self._norms = [
             *(norm for layer in weights.layers for norm in (layer.attention_norm, layer.mlp_norm)), weights.final_norm
         ]
@@ -36,7 +42,7 @@ class LlamaModel:
         `metadata` is the backend's, one object a layer; layers of one KV spec may share one.
         """
         ops = self._ops
-        hidden = F.embedding(input_ids, self.weights.embedding)
+        hidden = self.embed(input_ids)
         rotation = ops.rotation(positions)
         norms = iter(self._norms)  # each product is followed by the norm of what comes next, so the two are fused
         normed = ops.norm(hidden, next(norms))
@@ -46,6 +52,10 @@ class LlamaModel:
             activated = ops.activate(F.linear(normed, weights.gate_up))
             hidden, normed = ops.add_norm(F.linear(activated, weights.down), hidden, next(norms))
         return normed
+
+    def embedding_by(self, embed: Embed) -> LlamaModel:
+        """The same weights behind another embedding of ids [Q'] as [Q', H]."""
+        return LlamaModel(self.config, self.weights, self._ops, embed)
 
     @torch.inference_mode()
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:

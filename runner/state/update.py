@@ -41,6 +41,9 @@ class UpdateFigures(NamedTuple):
 class WorkerState:
     """Both views of the requests: `requests` by id, `batch` by row. `update` keeps them in step."""
 
+    takes_embeds = False
+    """Whether requests may bring embeddings of their prompts."""
+
     def __init__(self, batch: InputBatch, points: ProbePoints, order: RowOrder | None = None) -> None:
         self.batch = batch
         self.requests: dict[str, CachedRequestState] = {}
@@ -128,6 +131,11 @@ class WorkerState:
             raise UsageError(
                 f"step {step}: request {req_id!r} has a prompt of {new.prompt_token_ids.size} tokens; max_model_len is"
                 f" {longest}"
+            )
+        if new.prompt_embeds is not None and not self.takes_embeds:
+            raise UsageError(
+                f"step {step}: request {req_id!r} brings embeddings, and prompt_embeds is off; use sparse, or"
+                " dense_table"
             )
         self.batch.block_tables.check(new.block_ids, step, req_id)
         state = CachedRequestState(

@@ -153,6 +153,14 @@ REFUSED = [
         },
         "attention_mask: explicit is written on the host from lengths that correction device changes on the device",
     ),
+    ({"prompt_embeds": "table"}, "prompt_embeds: unknown value 'table'; known are off, sparse, dense_table"),
+    *(
+        (
+            {"prompt_embeds": design, "staging": "zero_copy"},
+            f"prompt_embeds: {design} with staging zero_copy, where the host would write the embeddings that the",
+        )
+        for design in ("sparse", "dense_table")
+    ),
     ({"check": "always"}, "check: unknown value 'always'; known are off, sample, every"),
 ]
 

@@ -68,7 +68,9 @@ class StepDraft:
         request = state.request
         blocks = tuple(map(tuple, state.blocks))
         self.new_requests.append(
-            NewRequest(request.req_id, state.history(), blocks, state.num_computed, request.sampling)
+            NewRequest(
+                request.req_id, state.history(), blocks, state.num_computed, request.sampling, request.prompt_embeds
+            )
         )
         self._charge(state, num_tokens)
 

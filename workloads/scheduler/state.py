@@ -48,6 +48,7 @@ class RequestState:
         "partial",
         "req_id",
         "request",
+        "root_key",
         "stale_through",
         "started",
         "stops",
@@ -79,6 +80,8 @@ class RequestState:
         self.dropped_through = NEVER
         self.started = False
         self.stops = request.stop_token_ids
+        own = request.prompt_embeds is not None  # equal ids are no equal content then
+        self.root_key = _ROOT_KEY + request.req_id.encode() if own else _ROOT_KEY
 
     def settled(self, step: int) -> int:
         """Computed tokens when `step` has come back: all but those of a step in flight behind it."""
@@ -104,7 +107,7 @@ class RequestState:
         keys = self.keys.setdefault(block_size, [])
         if len(keys) >= num_blocks:
             return keys
-        parent = keys[-1] if keys else _ROOT_KEY
+        parent = keys[-1] if keys else self.root_key
         raw = self.tokens[len(keys) * block_size : num_blocks * block_size].tobytes()
         stride = block_size * self.tokens.itemsize
         for start in range(0, len(raw), stride):
