@@ -12,7 +12,9 @@ from typing import Any, get_args
 
 from ..errors import UsageError
 from ..runner.config import RunnerConfig
+from ..workloads.acceptance import NGRAM
 from ..workloads.case_grammar import parse_case
+from ..workloads.embeds import with_embeds
 from ..workloads.scheduler import SchedulerConfig
 from ..workloads.workload import Workload
 from .axes import full_path
@@ -76,6 +78,7 @@ def resolve(tree: Mapping[str, Any], *, elsewhere: bool = False) -> PointSpec:
         size = workload.parameters.get("kernel_block_size")
         runner = dataclasses.replace(runner, kernel_block_size=size if isinstance(size, int) else None)
     runner = dataclasses.replace(runner, **_drafts(given, workload))
+    _check_embeds(spec.workload.embeds_share, runner)
     if runner.capture_sizes == "optimal":
         runner = dataclasses.replace(runner, capture_sizes=_optimal(spec, runner, workload, steps))
     _check_skip(spec, workload)
@@ -121,7 +124,12 @@ def workload_of(spec: PointSpec) -> Workload:
     sizes = {name: _to_schedule(spec.runner, name) for name in SHARED_SIZES} | _ahead(spec.runner)
     sizes["num_speculative_tokens"] = spec.runner.num_drafts
     steps = measured_steps(spec.measure, spec.device)
-    return build_workload(spec.workload, sizes, vocab_size=_vocab_size(spec.runner), steps=steps)
+    workload = build_workload(spec.workload, sizes, vocab_size=_vocab_size(spec.runner), steps=steps)
+    share = spec.workload.embeds_share
+    if not share:
+        return workload
+    requests = with_embeds(workload.requests, share, _hidden_size(spec.runner), spec.workload.seed)
+    return dataclasses.replace(workload, requests=requests)
 
 
 def attention_pairs(workload: Workload) -> int:
@@ -157,6 +165,12 @@ def _vocab_size(runner: RunnerConfig) -> int:
     from ..runner.models.config import resolve_config
 
     return resolve_config(runner.model).vocab_size
+
+
+def _hidden_size(runner: RunnerConfig) -> int:
+    from ..runner.models.config import resolve_config
+
+    return resolve_config(runner.model).hidden_size
 
 
 def _optimal(spec: PointSpec, runner: RunnerConfig, workload: Workload, steps: int | None) -> tuple[int, ...]:
@@ -235,6 +249,26 @@ def _check_drafts(runner: RunnerConfig, workload: Workload) -> None:
             f"runner.speculative: {runner.speculative} with token_handoff {runner.token_handoff}, and"
             f" {workload.name} is not scheduled ahead of its tokens: results of steps in flight name no"
             " drafts, so none would ever be verified; use token_handoff sync, or speculative off"
+        )
+
+
+def _check_embeds(share: float, runner: RunnerConfig) -> None:
+    """Embeddings need a runner that takes them, and are not what known answers and predicted graphs go by."""
+    if not share:
+        return
+    if runner.prompt_embeds == "off":
+        raise UsageError(
+            f"workload.embeds_share: is {share}, and runner.prompt_embeds is off; use sparse or dense_table"
+        )
+    if runner.num_drafts and runner.acceptance != NGRAM:
+        raise UsageError(
+            f"workload.embeds_share: is {share}, and runner.acceptance {runner.acceptance} takes drafts from answers"
+            " that are known before, by token ids alone; use ngram"
+        )
+    if runner.capture_sizes == "optimal":
+        raise UsageError(
+            f"workload.embeds_share: is {share}, and runner.capture_sizes optimal takes every step for one that may run"
+            " in a graph, those with embeddings too; name the sizes"
         )
 
 

@@ -54,6 +54,7 @@ class WorkloadSpec:
     """Exactly one source of requests: a named regime, a trace, a generator, or a batch (`workloads.case_grammar`).
 
     `settings` are the regime's own parameters by name; `scheduler` overrides fields of the scheduler's configuration.
+    `embeds_share` of the requests bring embeddings for half of their prompt.
     """
 
     regime: str | None = None
@@ -63,6 +64,7 @@ class WorkloadSpec:
     settings: dict[str, Any] = field(default_factory=dict)
     scheduler: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
+    embeds_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +134,8 @@ def _check(spec: PointSpec) -> None:
         raise UsageError(f"workload: give exactly one of regime, trace, generator and case (given: {given})")
     if spec.workload.settings and spec.workload.regime is None:
         raise UsageError("workload.settings: are a regime's; a trace or generator has its own fields")
+    if not 0 <= spec.workload.embeds_share <= 1:
+        raise UsageError(f"workload.embeds_share: {spec.workload.embeds_share} is no share; use 0 to 1")
     _positive(spec.measure.warmup_steps, "measure.warmup_steps", least=0)
     _positive(spec.measure.steps, "measure.steps")
     _positive(spec.measure.steps_modelled, "measure.steps_modelled")

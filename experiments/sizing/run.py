@@ -20,6 +20,7 @@ from ..spec import PointSpec
 from .both import BothLists, room_for_both
 from .dry import ModelledTime
 from .pace import Pace
+from .source import refuse_embeds
 
 if TYPE_CHECKING:
     from ...analysis.sizes.stream import SizesStream
@@ -108,7 +109,9 @@ def _spec(source: SizesSource, tree: Mapping[str, Any], sizes: Sequence[int], de
     """The workload must last as long as where its steps come from: a regime's requests go by the measured steps."""
     runner = {**(tree.get("runner") or {}), "capture_sizes": list(sizes), "max_capture_size": None}
     measure = {"warmup_steps": 0, "steps": source.lasts_steps}
-    return resolve({**tree, "runner": runner, "device": device or tree.get("device", "auto"), "measure": measure})
+    spec = resolve({**tree, "runner": runner, "device": device or tree.get("device", "auto"), "measure": measure})
+    refuse_embeds(spec)
+    return spec
 
 
 def _announcement(spec: PointSpec, window: _Window, rest: SizesStream) -> str:

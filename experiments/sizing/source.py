@@ -104,9 +104,19 @@ def _one_point(path: Path) -> Tree:
     return tree
 
 
+def refuse_embeds(spec: PointSpec) -> None:
+    """Raises UsageError for a workload of which steps run eagerly whatever is captured."""
+    if spec.workload.embeds_share:
+        raise UsageError(
+            f"workload.embeds_share: is {spec.workload.embeds_share}; steps with embeddings run in no graph, and lists"
+            " of sizes are judged as if every step could; leave it out"
+        )
+
+
 def _dry(tree: dict[str, Any], name: str, watch: SizesWatch, device: str | None) -> SizesSource:
     """Steps of the whole workload with vLLM's ladder captured; `device: sim`, which can be resolved anywhere."""
     spec = resolve({**tree, "device": "sim"})
+    refuse_embeds(spec)
     table = calibration_table(spec.calibration, spec.cost_model)
     costs = sizes_costs(table)
     workload = workload_of(spec)
