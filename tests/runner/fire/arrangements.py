@@ -19,8 +19,9 @@ ARRANGEMENTS = {
     "persistent, staged, double, drafts corrected on the device": (
         {"block_table_commit": "staged", "device_buffers": "double"} | PINNED | DEDICATED | DEVICE
     ),
-    "persistent, reordered, padded, drafts": (
+    "persistent, reordered, padded, drafts, embeddings in a table": (
         {"reorder": "decode_first", "graph_mode": "full_and_piecewise", "speculative": 2} | GRAPHS
+        | {"prompt_embeds": "dense_table"}
     ),
     "persistent, hybrid, skip, async": {"commit_order": "skip", "token_handoff": "async_auto"} | HYBRID,
     "persistent, three groups, last, staged_d2d, reordered, drafts corrected on the device": (
@@ -30,8 +31,8 @@ ARRANGEMENTS = {
     "slots, full, mapped on the host, async_scatter": (
         {"slot_mapping": "host", "token_handoff": "async_scatter"} | SLOTS
     ),
-    "slots, dirty_rows, hybrid, pinned, drafts": (
-        {"block_table_commit": "dirty_rows", "speculative": 3} | PINNED | SLOTS | HYBRID
+    "slots, dirty_rows, hybrid, pinned, drafts, embeddings": (
+        {"block_table_commit": "dirty_rows", "speculative": 3, "prompt_embeds": "sparse"} | PINNED | SLOTS | HYBRID
     ),
     "slots, staged, packed, padded, drafts corrected on the device": (
         {"block_table_commit": "staged", "h2d_packing": "packed", "graph_mode": "full"}
@@ -40,7 +41,9 @@ ARRANGEMENTS = {
     "slots, staged, three groups, zero_copy, double, drafts corrected on the host": (
         {"block_table_commit": "staged", "staging": "zero_copy", "device_buffers": "double"} | SLOTS | STATE | HOST
     ),
-    "rebuild, async_slice, reordered": {"token_handoff": "async_slice", "reorder": "decode_first"} | REBUILD,
+    "rebuild, async_slice, reordered, embeddings in a table": (
+        {"token_handoff": "async_slice", "reorder": "decode_first", "prompt_embeds": "dense_table"} | REBUILD
+    ),
     "rebuild, hybrid, drafts corrected on the host, cat, pageable, explicit masks": (
         {"token_gather": "cat", "staging": "pageable", "slot_mapping": "torch", "attention_mask": "explicit"}
         | REBUILD | HYBRID | HOST

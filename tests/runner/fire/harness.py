@@ -87,6 +87,8 @@ class Fire:
         self.runner, self.config = make(known, device, **switches)
         self.groups = resolve_groups(config)
         self.puppets = Puppeteer(config, self.groups, self.texts)
+        if config.prompt_embeds != "off":
+            self.puppets.embedding = self.runner.sampler._logits._model.weights.embedding.numpy()
         self.rows = Rows(config)
         self.depth = 1 if config.token_handoff == "sync" else 2
         self.steps = 0

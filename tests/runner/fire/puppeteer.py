@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from stepscope.workloads.acceptance import parse_acceptance
-from stepscope.workloads.step import CachedRequests, NewRequest, SamplingParams, StepDelta
+from stepscope.workloads.step import CachedRequests, NewRequest, PromptEmbeds, SamplingParams, StepDelta
 
 from .requests import VOCAB, Flight, Live, Turn, accepted, spoilt_drafts
 
@@ -51,6 +51,7 @@ class Puppeteer:
         self._preempted: list[str] = []
         self._present: set[str] = set()  # in the step before
         self._asked = 0
+        self.embedding: np.ndarray | None = None  # of the model, where prompts bring embeddings of their own tokens
         self.num_accepted = self.num_rejected = self.num_resumed = self.num_finished = 0
 
     def add(self, number: int) -> None:
@@ -232,10 +233,17 @@ class Puppeteer:
                     ids[place] = 0
 
     def _announce(self, live: Live, turn: Turn) -> NewRequest:
+        prompt = np.asarray(live.prompt, dtype=np.int32)
         return NewRequest(
-            live.req_id, np.asarray(live.prompt, dtype=np.int32), tuple(map(tuple, live.blocks)), turn.counted,
-            live.sampling,
-        )  # fmt: skip
+            live.req_id, prompt, tuple(map(tuple, live.blocks)), turn.counted, live.sampling, self._embeds(prompt)
+        )
+
+    def _embeds(self, prompt: np.ndarray) -> PromptEmbeds | None:
+        """What its own tokens would be embedded as, for some of them: wherever else it is put, the text changes."""
+        places = np.flatnonzero(prompt % 3 == 0)
+        if self.embedding is None or not places.size:
+            return None
+        return PromptEmbeds(places, self.embedding[prompt[places]])
 
     def _delta(self, finished, preempted, entries, made) -> StepDelta:
         (new, known), (turns, drafts) = entries, made

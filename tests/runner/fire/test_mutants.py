@@ -17,6 +17,7 @@ from stepscope.workloads.step import NewRequest, StepDelta
 
 from ..models.test_equality_groups import MUTANTS as OF_GROUPS
 from ..models.test_handoff_mutants import MUTANTS as OF_HANDOFF
+from ..models.test_prompt_embeds import MUTANTS as OF_EMBEDS
 from ..speculation.test_mutants_of_drafts import MUTANTS as OF_DRAFTS
 from .harness import Fire, make, random_operations
 from .mutants_of_rows import MUTANTS as OF_ROWS
@@ -118,6 +119,7 @@ def register() -> list[tuple[str, str, str]]:
     rows += [(slots_in_32_bits.__name__, "slot_ownership", "fire")]
     rows += [(plant.__name__, check, "hand-off") for plant, check in OF_HANDOFF]
     rows += [(plant.__name__, check or "text", "groups") for plant, check in OF_GROUPS]
+    rows += [(plant.__name__, "text", "embeddings") for plant, _ in OF_EMBEDS]
     rows += [(plant.__qualname__.split(".")[0], killer, "drafts") for plant, _, killer in OF_DRAFTS]
     return [(name.replace("_", " "), killer, where) for name, killer, where in rows]
 

@@ -251,16 +251,16 @@ def stale_rows(patch):
     patch.setattr(EmbedTable, "clear", lambda self, row: None)
 
 
-@pytest.mark.parametrize(
-    ("plant", "switches"),
-    [
-        (of_the_neighbour, {"prompt_embeds": "sparse"}),
-        (lost_with_the_row, {"prompt_embeds": "sparse"}),
-        (left_behind, {"prompt_embeds": "dense_table"}),
-        (by_place, {"prompt_embeds": "dense_table", "batch_state": "stable_slots"}),
-        (stale_rows, {"prompt_embeds": "dense_table"}),
-    ],
-)
+MUTANTS = [
+    (of_the_neighbour, {"prompt_embeds": "sparse"}),
+    (lost_with_the_row, {"prompt_embeds": "sparse"}),
+    (left_behind, {"prompt_embeds": "dense_table"}),
+    (by_place, {"prompt_embeds": "dense_table", "batch_state": "stable_slots"}),
+    (stale_rows, {"prompt_embeds": "dense_table"}),
+]
+
+
+@pytest.mark.parametrize(("plant", "switches"), MUTANTS)
 def test_planted_faults_change_tokens(run, disguised, monkeypatch, plant, switches):
     plant(monkeypatch)
     requests, texts = disguised
