@@ -32,7 +32,9 @@ class CannotSay:
 
 EVERYTHING = "whether everything is here"
 _QUESTIONS = {
-    "nsys": EVERYTHING, "the files name a base": "how the ranks lie to one another in time",
+    "nsys": EVERYTHING, "the folder also holds": EVERYTHING,
+    "the files name a base": "how the ranks lie to one another in time",
+    "the files lie apart": "whether the files are the ranks of one run",
     "several processes of this file": "which calls launched some of the work",
 }
 """How a note of an importer begins, and what it leaves open."""

@@ -48,7 +48,7 @@ def merge_traces(traces: Sequence[Trace]) -> Trace:
         host=host[0].joined(*host[1:]), device=device[0].joined(*device[1:]), copies=copies[0].joined(*copies[1:]),
         absent=tuple(sorted(absent)), environment=_shared([trace.environment for trace in traces]),
         facts={**_facts(traces), "files": len(traces)},
-        notes=(*_of_clocks(traces), *_notes(traces)),
+        notes=(*_of_clocks(traces), *_of_times(traces), *_notes(traces)),
     )
 
 
@@ -87,6 +87,31 @@ def _of_clocks(traces: Sequence[Trace]) -> tuple[Note, ...]:
         return ()
     these = f"but not number {', '.join(map(str, without[:5]))}"
     return (Note("spans", "start_ns", f"the files name a base of their times (baseTimeNanoseconds), {these}"),)
+
+
+def _of_times(traces: Sequence[Trace]) -> tuple[Note, ...]:
+    """Ranks of one run overlap in time. A file that begins when all before it had ended is another run's, or of another
+    window of this one. Only files with a base of their times are asked: without one no clock is known to be shared."""
+    windows = sorted(
+        (*_window(trace), number) for number, trace in enumerate(traces, start=1) if trace.facts.get("base_time_ns")
+    )
+    if not windows:
+        return ()
+    apart, reached = [], windows[0][1]
+    for start, end, number in windows[1:]:
+        if start > reached:
+            apart.append(number)
+        reached = max(reached, end)
+    if not apart:
+        return ()
+    these = f"number {', '.join(map(str, apart[:5]))} began when all before had ended"
+    return (Note("spans", "start_ns", f"the files lie apart in time: {these}; report on one of them alone"),)
+
+
+def _window(trace: Trace) -> tuple[int, int]:
+    """First start and last end of all rows, ns. A trace has rows: one without is refused as it is read."""
+    groups = [rows for rows in (trace.host, trace.device, trace.copies) if len(rows)]
+    return min(int(rows.start.min()) for rows in groups), max(int(rows.end.max()) for rows in groups)
 
 
 def _renamed(codes: LongArray, new: LongArray) -> LongArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NoReturn
 
@@ -12,7 +13,7 @@ from .kineto.trace_file import read_trace
 from .nsys.export import read_export
 from .nsys.report_file import read_report
 from .packed import how_to_unpack
-from .trace import Trace
+from .trace import Note, Trace
 
 _SQLITE = b"SQLite format 3\x00"
 _GZIP = b"\x1f\x8b"
@@ -21,6 +22,7 @@ _BLANK = b"\xef\xbb\xbf \t\r\n"
 _HEAD_BYTES = 512
 _SMALL_BYTES = 1 << 20
 _TRACE_NAMES = ("*.json", "*.json.gz", "*.json.tmp")
+_NSYS_NAMES = ("*.sqlite", "*.nsys-rep", "*.qdrep")
 
 
 def read_capture(path: Path | Sequence[Path], options: CaptureOptions | None = None) -> Capture:
@@ -32,7 +34,21 @@ def read_capture(path: Path | Sequence[Path], options: CaptureOptions | None = N
     paths = [path] if isinstance(path, Path) else list(path)
     files = [file for entry in paths for file in _files(entry)]
     _check_once(files)
-    return capture_of(_read(files, options), options)
+    trace = _read(files, options)
+    others = _other_captures(paths)
+    return capture_of(replace(trace, notes=(*trace.notes, *others)), options)
+
+
+def _other_captures(paths: Sequence[Path]) -> tuple[Note, ...]:
+    """What lies beside the traces of a folder and was not read: captures of Nsight Systems are never ranks of them."""
+    others = sorted(
+        file for folder in paths if folder.is_dir() for pattern in _NSYS_NAMES for file in folder.glob(pattern)
+        if _kind(file) in ("nsys", "report")
+    )  # fmt: skip
+    if not others:
+        return ()
+    named = others[0].name + (f" and {len(others) - 1} more" if len(others) > 1 else "")
+    return (Note("spans", "start_ns", f"the folder also holds captures of Nsight Systems, not read: {named}"),)
 
 
 def _check_once(files: Sequence[Path]) -> None:

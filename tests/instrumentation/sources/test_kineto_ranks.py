@@ -109,3 +109,26 @@ def test_files_of_which_some_name_no_base_of_their_times(kineto, made, base, tol
     capture = read_capture(paths)
     asked = [own.question for own in capture_figures(capture.tables, capture.meta).cannot_say]
     assert ("how the ranks lie to one another in time" in asked) is told
+
+
+@pytest.mark.parametrize(("later_us", "told"), [(0, False), (1005, False), (20_000, True)])
+def test_files_that_lie_apart_in_time_may_be_no_ranks_of_one_run(kineto, made, later_us, told):
+    """Ranks of a run overlap; two captures that somebody keeps in one folder do not."""
+    events = [made.call(0, 1000, "cudaLaunchKernel", 1), made.kernel(1000, 10, 1)]
+    for rank, late_us in enumerate((0, later_us)):
+        kineto(events, name=f"r{rank}.json", baseTimeNanoseconds=10**18 + late_us * 1000)
+    folder = kineto(events, name="r2.json", baseTimeNanoseconds=10**18).parent
+    capture = read_capture(folder)
+    found = capture_figures(capture.tables, capture.meta).cannot_say
+    because = [own.because for own in found if own.question == "whether the files are the ranks of one run"]
+    assert ("number 2 began when all before had ended" in " ".join(because)) is told
+
+
+def test_captures_of_nsight_systems_beside_the_traces_are_named_as_not_read(kineto, made):
+    path = kineto([made.call(0, 1, "cudaLaunchKernel", 1), made.kernel(1000, 10, 1)], name="r0.json")
+    (path.parent / "other.sqlite").write_bytes(b"SQLite format 3\x00")
+    capture = read_capture(path.parent)
+    because = [own.because for own in capture_figures(capture.tables, capture.meta).cannot_say]
+    assert "the folder also holds captures of Nsight Systems, not read: other.sqlite" in because
+    alone = read_capture(path)
+    assert not [own for own in capture_figures(alone.tables, alone.meta).cannot_say if "other.sqlite" in own.because]
