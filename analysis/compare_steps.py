@@ -74,7 +74,8 @@ def match_by_length(a: Columns, b: Columns) -> StepPairs:
     typical = median(np.concatenate(lengths)) or 0
     if worst > LENGTH_TOLERANCE_NS + LENGTH_TOLERANCE * typical:
         raise Incomparable(
-            f"the two did not see the same run: the lengths of its steps differ by {worst:.0f} ns (median) at best"
+            f"the two did not see the same run: the lengths of its steps differ by {worst:.0f} ns (median) at best; "
+            "compare a recording with the capture of its own run (perf capture makes both)"
         )
     first = np.arange(max(0, shift), min(len(lengths[0]), shift + len(lengths[1])), dtype=np.int64)
     return _pairs("length", (a, b), first, first - shift)
