@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 
 from .document import Answer, Block, Chart, Document, Facts, Section, Table, Words
 from .formatting import cell
@@ -56,7 +57,10 @@ def _facts(items: tuple[tuple[str, object], ...], caption: str = "", indent: str
 
 
 def _table(table: Table) -> str:
-    content, left_out = _narrowed(grid(table))
+    whole = grid(table)
+    content, left_out = _narrowed(whole)
+    if left_out and whole.numeric == (False, False):
+        content, left_out = _sentences(whole), ()
     lines = [marked(table.caption, table.origin), *_lines(content)]
     if left_out:
         lines.append(_wrap(f"Columns that do not fit here: {', '.join(left_out)}."))
@@ -88,6 +92,17 @@ def _narrowed(content: Grid) -> tuple[Grid, tuple[str, ...]]:
     shown = {text for row in rows for text in row}
     notes = tuple((mark, said) for mark, said in content.footnotes if any(text.endswith(f"[{mark}]") for text in shown))
     return Grid(titles, numeric, rows, notes), left_out
+
+
+def _sentences(content: Grid) -> Grid:
+    """Two columns of words, of which the second is too long for a line: it goes on in lines of its own."""
+    room = TABLE_WIDTH - _widths(content)[0] - len(_GAP)
+    rows = [
+        ("" if at else name, line)
+        for name, said in content.rows
+        for at, line in enumerate(textwrap.wrap(said, max(room, 40), break_on_hyphens=False) or [""])
+    ]
+    return replace(content, rows=tuple(rows))
 
 
 def _lines(content: Grid) -> list[str]:

@@ -9,6 +9,8 @@ from itertools import takewhile
 import pytest
 from stepscope.errors import UsageError
 from stepscope.reports import FORMATS, SweepPoint, SweepView, render, render_sweep
+from stepscope.reports.document import Column, Document, Row, Section, Table
+from stepscope.reports.text import TABLE_WIDTH, render_text
 
 # What a value that slipped through unformatted would look like.
 _SLIPS = re.compile(r"\bnan\b|\bNaN\b|\binf\b|Infinity|<NA>|\bNone\b|Quantity\(|Missing\(")
@@ -130,3 +132,13 @@ def test_every_row_of_a_markdown_table_has_as_many_cells_as_its_head(pages, kind
         rows = list(takewhile(lambda line: line.startswith("|"), lines[head:]))
         assert len(rows) > 2, rows
         assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1, rows
+
+
+def test_a_reason_too_long_for_a_line_goes_on_in_the_next_one():
+    """Without it the table of what cannot be said would have questions and no reasons."""
+    reason = " ".join(f"word{number}" for number in range(40))
+    table = Table("cannot say", (Column("what"), Column("because")), (Row(("how much", reason)), Row(("why", "short"))))
+    text = render_text(Document("page", "", (Section("s", "section", (table,), brief=True),)))
+    assert reason in " ".join(text.split())
+    assert "do not fit" not in text
+    assert max(map(len, text.splitlines())) <= TABLE_WIDTH
