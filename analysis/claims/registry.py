@@ -13,16 +13,16 @@ _LATER = (
     Claim("E6", "A pinned buffer that is allocated anew costs a few microseconds once the pool is warm, and a"
           " millisecond while it grows.", "`staging`: pinned_ring, fresh_pinned"),
     Claim("E10", "Closing holes after a mass departure costs one spike; holes with an index map cost none.",
-          "condensed rows against holes and an index map"),
+          "`batch_state`: persistent, stable_slots"),
     Claim("E11", "Logits of all positions cost milliseconds and half a gigabyte in a prefill, and nothing in decode.",
           "`logits`: last_position, all_positions"),
     Claim("E12", "An explicit attention mask costs memory in proportion to queries times keys, and 2 to 10 times the"
-          " time.", "mask: implicit, explicit"),
+          " time.", "`attention_mask`: implicit, explicit"),
     Claim("E16", "Metadata built for each layer costs in proportion to the layers; correcting drafts on the host costs"
           " a wait.", "`metadata_reuse`: shared, per_layer; `correction`: device, host"),
     Claim("E18", "A pinned token history costs locked memory and saves no time.", "`history`: pageable, pinned"),
     Claim("E19", "A dense table of prompt embeddings costs host memory and the time of a slice.",
-          "prompt embeddings: sparse, dense_table"),
+          "`prompt_embeds`: sparse, dense_table"),
 )  # fmt: skip
 
 CLAIMS: Claims = MappingProxyType({

@@ -1,24 +1,38 @@
 """The registry and the specs belong together: every figure's cell and arms stand in the spec of its claim."""
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
+from stepscope.analysis.claims.claim import Claim
 from stepscope.analysis.claims.registry import CLAIMS
 from stepscope.experiments.axes import expand, full_path
 from stepscope.experiments.claims.collect import flattened
 from stepscope.experiments.loading import load_tree
+from stepscope.runner.config import RunnerConfig
 
 SPECS = Path(__file__).parents[3] / "examples" / "claims"
 MEASURED = [claim for claim in CLAIMS.values() if claim.findings]
+WAITING = [claim for claim in CLAIMS.values() if not claim.findings]
 
 
 def test_all_claims_of_the_review_are_listed_and_twelve_have_a_spec() -> None:
     assert list(CLAIMS) == [f"E{number}" for number in range(1, 20)]
     assert [int(claim.name[1:]) for claim in MEASURED] == [1, 2, 3, 4, 5, 7, 8, 9, 13, 14, 15, 17]
     assert sorted(claim.spec for claim in MEASURED) == sorted(path.name for path in SPECS.glob("*.yaml"))
+
+
+@pytest.mark.parametrize("claim", WAITING, ids=lambda claim: claim.name)
+def test_the_arms_of_claims_that_wait_are_values_of_switches(claim: Claim) -> None:
+    """Who wants to run one finds its switch by the name that the page gives it."""
+    switches = get_type_hints(RunnerConfig)
+    for one in claim.arms.split("; "):
+        found = re.fullmatch(r"`(\w+)`: (\w+(?:, \w+)+)", one)
+        assert found, one
+        assert set(found[2].split(", ")) <= set(get_args(switches[found[1]]))
 
 
 def figures(value: object) -> Iterator[Any]:
