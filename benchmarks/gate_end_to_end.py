@@ -43,7 +43,7 @@ def unpacked(folder: Path, revision: str) -> str:
     commit = subprocess.run([*git, "rev-parse", revision], check=True, capture_output=True, text=True).stdout.strip()
     packed = subprocess.run([*git, "archive", "--format=tar", commit], check=True, capture_output=True).stdout
     with tarfile.open(fileobj=BytesIO(packed)) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extractall(folder)
     return commit
 
 

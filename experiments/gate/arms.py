@@ -161,9 +161,14 @@ def _unpacked(name: str, revision: str, folder: Path) -> tuple[Path, str]:
         if commit and packed:
             folder.mkdir()
             with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-                archive.extractall(folder, filter="data")
+                archive.extractall(folder, **_checked())
             return folder, commit.decode().strip()
     raise UsageError(f"--{name} checkout:{revision}: is neither a folder nor a revision of the repository here")
+
+
+def _checked() -> dict[str, Any]:
+    """How archives are unpacked; Python before 3.10.12 and 3.11.4 has no filters."""
+    return {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 
 
 def _git(repository: Path, *arguments: str) -> bytes | None:

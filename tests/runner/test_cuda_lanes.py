@@ -156,7 +156,7 @@ class TestDriver:
         gc.collect()
         after = sys.getallocatedblocks(), sys.getrefcount(event), sys.getrefcount(lane.engine)
         assert after[1:] == before[1:]
-        assert abs(after[0] - before[0]) < 100
+        assert after[0] - before[0] < 100  # others may have freed some of theirs
 
     def test_another_thread_reads_while_stamps_are_recorded(self, lane):
         # GIVEN a worker that takes every stamp there is and gives its event back
